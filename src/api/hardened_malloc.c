@@ -96,9 +96,11 @@ static void *alloc_class(unsigned class_index, size_t size, bool zero, hak_origi
                     origin);
 }
 
-/* `size` is 1 to TINY_MAX - 1. A block that is not zero is FRESH, or was written to. */
-HAK_FAST_PATH void *alloc_small(size_t size, bool zero, hak_origin_t origin, bool all) {
-    size_t offset = hak_hardened.route[(size + PART(canary) - 1) >> 3];
+/* `size` is 1 to TINY_MAX - 1, and so is `room`: the block's class is that of a request of so many bytes. A block that is
+ * not zero is FRESH, or was written to. */
+HAK_FAST_PATH void *alloc_small(size_t size, size_t room, bool zero, hak_origin_t origin,
+                                bool all) {
+    size_t offset = hak_hardened.route[(room + PART(canary) - 1) >> 3];
     hak_quarantine_t *quarantine = quarantine_for(all);
     if (HAK_UNLIKELY(!quarantine)) return refill(offset >> HAK_MAGAZINE_SHIFT, size, zero, origin);
     hak_stock_t *stock = (hak_stock_t *)(void *)((char *)quarantine->stocks + offset);
@@ -140,7 +142,7 @@ HAK_FAST_PATH bool is_small(size_t size) { return HAK_LIKELY(size - 1 < HAK_TINY
 static HAK_OUT_OF_LINE void *alloc_other(size_t size, size_t align, bool zero,
                                          hak_origin_t origin) {
     if (HAK_UNLIKELY(hak_load_acquire(&hak_live_on))) hak_live_note_request(size);
-    if (is_small(size) && align <= 16) return alloc_small(size, zero, origin, false);
+    if (is_small(size) && align <= 16) return alloc_small(size, size, zero, origin, false);
     if (size == 0 && hak_hardened.empty && align <= 4096) {
         void *block = alloc_empty(align);
         if (block) return block;
@@ -152,7 +154,7 @@ static HAK_OUT_OF_LINE void *alloc_other(size_t size, size_t align, bool zero,
 }
 
 static HAK_OUT_OF_LINE void *alloc_parts(size_t size) {
-    return alloc_small(size, false, HAK_ORIGIN_MALLOC, false);
+    return alloc_small(size, size, false, HAK_ORIGIN_MALLOC, false);
 }
 
 /* The same while blocks are sampled: the block is counted when it is there. One of no bytes is none. */
@@ -169,7 +171,7 @@ static HAK_OUT_OF_LINE void *alloc_counted(size_t size, size_t align, bool zero,
 void *hak_hardened_malloc(size_t size, const void *site) {
     if (is_small(size)) {
         if (HAK_LIKELY(hak_cache->quick != NULL))
-            return alloc_small(size, false, HAK_ORIGIN_MALLOC, true);
+            return alloc_small(size, size, false, HAK_ORIGIN_MALLOC, true);
         if (!hak_samples_on()) return alloc_parts(size);
     } else if (!hak_samples_on()) {
         return alloc_other(size, 1, false, HAK_ORIGIN_MALLOC);
@@ -177,10 +179,15 @@ void *hak_hardened_malloc(size_t size, const void *site) {
     return alloc_counted(size, 1, false, HAK_ORIGIN_MALLOC, site);
 }
 
+/* A block of so many bytes and its canary has a class whose blocks are all aligned, as in hak_dyn_class_aligned. If the
+ * sum wraps, the size is not small. */
+static size_t room_at(size_t size, size_t align) { return hak_align_up(size + 1, align) - 1; }
+
 void *hak_hardened_alloc(size_t size, size_t align, bool zero, hak_origin_t origin,
                          const void *site) {
-    if (is_small(size) && align <= 16 && HAK_LIKELY(hak_cache->quick != NULL))
-        return alloc_small(size, zero, origin, true);
+    const size_t room = align <= 16 ? size : room_at(size, align);
+    if (is_small(size) && is_small(room) && HAK_LIKELY(hak_cache->quick != NULL))
+        return alloc_small(size, room, zero, origin, true);
     return hak_samples_on() ? alloc_counted(size, align, zero, origin, site)
                             : alloc_other(size, align, zero, origin);
 }

@@ -220,8 +220,9 @@ static void push(hak_quarantine_t *quarantine, unsigned home, hak_rest_t rest) {
         push_slow(quarantine, home, rest);
 }
 
+/* No block has no size. */
 HAK_FAST_PATH uint64_t heavy_bytes(const hak_stock_t *stock) {
-    return hak_stock_is_light(stock) ? 0 : stock->size;
+    return stock->size > hak_hardened.light_size ? stock->size : 0;
 }
 
 void hak_quarantine_leave(hak_quarantine_t *quarantine, unsigned home, hak_rest_t rest) {
@@ -236,26 +237,41 @@ static void empty(hak_quarantine_t *quarantine, unsigned home, uint32_t at) {
                          hak_quarantine_exchange(quarantine, nothing(quarantine), at));
 }
 
-/* Empties places, from a random one on, until the quarantine is within its bytes. */
-static HAK_OUT_OF_LINE void shrink(hak_quarantine_t *quarantine, unsigned home) {
-    uint32_t mask = hak_hardened.quarantine_mask;
-    uint32_t at = hak_hardened.random ? hak_random_next(&quarantine->random) : quarantine->at;
-    for (uint32_t i = 0; i <= mask && quarantine->bytes > hak_hardened.quarantine_bytes; i++) {
-        uint32_t next = (at + i) & mask;
-        if (heavy_bytes(quarantine->places[next].stock)) empty(quarantine, home, next);
+/* The next place from `at` on with a block that is not light; `at` if there is none. */
+static uint32_t next_heavy(const hak_quarantine_t *quarantine, uint32_t at) {
+    const uint32_t mask = hak_hardened.quarantine_mask, light_size = hak_hardened.light_size;
+    uint32_t next = at;
+    while (quarantine->places[next].stock->size <= light_size) {
+        next = (next + 1) & mask;
+        if (HAK_UNLIKELY(next == at)) break;
     }
+    return next;
 }
 
+static uint32_t any_place(hak_quarantine_t *quarantine) {
+    uint32_t at = hak_hardened.random ? hak_random_next(&quarantine->random) : quarantine->at++;
+    return at & hak_hardened.quarantine_mask;
+}
+
+static bool is_above(const hak_quarantine_t *quarantine) {
+    return quarantine->bytes > hak_hardened.quarantine_bytes;
+}
+
+/* With the block, the quarantine may be above its bytes. Then the block takes the place of one that is not light, from
+ * a random place on; a light one would take nothing away. If that is shorter, more of them leave. */
 void hak_quarantine_keep(hak_quarantine_t *quarantine, unsigned home, hak_rest_t rest) {
     if (!rest.stock->size) describe(rest.stock, &hak_classes[class_of(quarantine, rest.stock)]);
-    hak_rest_t old = rest;
-    if (hak_hardened.quarantine) {
-        uint32_t at = hak_hardened.random ? hak_random_next(&quarantine->random) : quarantine->at++;
-        quarantine->bytes += heavy_bytes(rest.stock);
-        old = hak_quarantine_exchange(quarantine, rest, at & hak_hardened.quarantine_mask);
+    if (!hak_hardened.quarantine) {
+        hak_quarantine_leave(quarantine, home, rest);
+        return;
     }
-    hak_quarantine_leave(quarantine, home, old);
-    if (HAK_UNLIKELY(quarantine->bytes > hak_hardened.quarantine_bytes)) shrink(quarantine, home);
+    uint32_t at = any_place(quarantine);
+    quarantine->bytes += heavy_bytes(rest.stock);
+    if (is_above(quarantine)) at = next_heavy(quarantine, at);
+    hak_quarantine_leave(quarantine, home, hak_quarantine_exchange(quarantine, rest, at));
+    for (uint32_t left = hak_hardened.quarantine; HAK_UNLIKELY(is_above(quarantine)) && left;
+         left--)
+        empty(quarantine, home, next_heavy(quarantine, any_place(quarantine)));
 }
 
 void hak_quarantine_flush(hak_quarantine_t *quarantine, unsigned home) {
