@@ -154,8 +154,9 @@ static void check_lines(unsigned long round) {
     }
     qsort(told, lines, sizeof *told, compare);
     qsort(plan.blocks, plan.again, sizeof *plan.blocks, compare);
-    CHECK(lines == plan.again, "round %lu: %u of %u second frees are told", round, lines,
-          plan.again);
+    CHECK(lines == plan.again,
+          "round %lu, %u blocks of %zu bytes%s: %u of %u second frees are told", round, plan.count,
+          plan.size, plan.is_foreign ? " of another thread" : "", lines, plan.again);
     for (unsigned i = 0; i < lines; i++)
         CHECK(told[i] == (uintptr_t)plan.blocks[i], "round %lu: %p is not told, but %#zx", round,
               plan.blocks[i], (size_t)told[i]);
