@@ -8,6 +8,7 @@
  * nothing is allocated: a block that malloc has given out again cannot be known as freed. Stderr is a file in memory. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -197,6 +198,8 @@ int main(int argc, char **argv) {
     char text[2000];
     struct stat about;
     CHECK(file >= 0, "no file in memory");
+    /* Else two threads that write at once would write at one place: the kernel guards no position of such a file. */
+    CHECK(fcntl(file, F_SETFL, O_APPEND) == 0, "no appending");
     require_hakmem();
     pid_t pid = fork();
     CHECK(pid >= 0, "no process");
