@@ -23,6 +23,7 @@
 #include "thread/abandoned.h"
 #include "thread/cache_budget.h"
 #include "thread/thread.h"
+#include "trace.h"
 
 enum { CACHES = 9, SHARDS = 4, FAR = 2, FIRST = 0, DEAD = 9, PROCESS = 2 };
 enum { PLACE = 1000, LOST = 2 }; /* a thread's place is so many times its number */
@@ -243,6 +244,14 @@ static void prepare_dead_three(void) {
     model.most = 3;
 }
 
+/* The second body's place shares its entry with that of the dead thread, whose cache may stay. */
+static void prepare_shared_entry(void) {
+    prepare_dead_three();
+    unsigned other = DEAD + 1;
+    while (hak_place_of((uintptr_t)PLACE * other) != hak_place_of((uintptr_t)PLACE * DEAD)) other++;
+    model.number[2] = other;
+}
+
 /* The second body begins far away. */
 static void prepare_dead_far(void) {
     prepare_dead();
@@ -352,6 +361,7 @@ static void all_is_there(void) {
     EXPLORE_CHECK(model.tiny <= each + each / 8 + 1 && model.tiny > each / 2, /* rounded */
                   "the budgets are not those of %u threads", threads);
     for (unsigned i = 0; i < model.held; i++) seen[i] = true;
+    if (model.looks && caches[0].tid == DEAD) seen[0] = true;
     for (unsigned i = 0; i < EXPLORE_THREADS_MAX; i++)
         if (model.own[i]) seen[model.own[i] - caches] = true;
     for (hak_cache_t *cache; (cache = hak_group_take(hak_group_choose())) != NULL;) {
@@ -401,6 +411,7 @@ static const explore_scenario_t scenarios[] = {
     ROW("a thread starts where another one died", prepare_dead, start, start),
     ROW("it ends, and others start", prepare_dead_three, start_and_end, start, start),
     ROW("another thread starts far away", prepare_dead_far, start, start_and_end),
+    ROW("two places share an entry", prepare_shared_entry, start, start),
     ROW("a thread died inside", prepare_dead_inside, start, start),
     ROW("a cache has a thread of another process", prepare_other_process, start, start),
     ROW("a lost cache is taken by another thread", prepare_lost, start, adopt_lost),
@@ -420,6 +431,7 @@ int main(int argc, char **argv) {
         memory_track(place, size);
     }
     memory_track(hak_places, sizeof hak_places);
+    trace_holds(hak_places, sizeof hak_places, "hak_place_of()[]");
     memory_track(caches, sizeof caches);
     memory_track(&shared, sizeof shared);
     memory_track(&hak_thread_list_lock, sizeof hak_thread_list_lock);
