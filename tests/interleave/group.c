@@ -164,6 +164,11 @@ static void adopt_lost(void) {
     hak_gate_leave();
 }
 
+static void end_and_start(void) {
+    end();
+    start();
+}
+
 static void empty_one(void) {
     hak_cache_t *cache = hak_group_take_full();
     if (!cache) return;
@@ -329,6 +334,17 @@ static void prepare_one(void) {
     model.held = 0;
 }
 
+/* The same, and its memory serves again. */
+static void prepare_one_again(void) {
+    prepare_one();
+    model.number[0] = 2; /* to note its place */
+    hak_store_relaxed(&caches[0].place, hak_os_thread());
+    hak_abandoned_note(&caches[0]);
+    model.number[0] = 0;
+    model.looks = true;
+    model.most = 2;
+}
+
 /* One of three threads is left, which the first body ends; so the group has told more than there are. */
 static void prepare_last(void) {
     begin_with(3, SHARDS);
@@ -411,6 +427,8 @@ static const explore_scenario_t scenarios[] = {
     ROW("a thread starts where another one died", prepare_dead, start, start),
     ROW("it ends, and others start", prepare_dead_three, start_and_end, start, start),
     ROW("another thread starts far away", prepare_dead_far, start, start_and_end),
+    ROW("its memory serves again while its cache is emptied", prepare_one_again, end_and_start,
+        empty_one),
     ROW("two places share an entry", prepare_shared_entry, start, start),
     ROW("a thread died inside", prepare_dead_inside, start, start),
     ROW("a cache has a thread of another process", prepare_other_process, start, start),

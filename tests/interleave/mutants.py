@@ -6,7 +6,7 @@ A mutant is a row of one of the files mutants_*.py: what is broken, the text
 before and after, and, if it is named, the scenario that finds it; otherwise all are tried. Each is
 compiled with the words of --compile, linked with the objects of the checker, and run. The test fails when a mutant
 survives, when the sources as they are do not hold, and when a row no longer fits the sources: then
-the row has to follow them.
+the row has to follow them. With --heavy it fails, too, when a mutant that breaks nothing is found.
 
 The short dose tries the first row, and the mutants of what the last day of work touched (touched.py):
 rows that are new, rows that break a touched file, and every eighth where the explorer or a scenario was;
@@ -206,6 +206,7 @@ TABLES = (mutants_shard, mutants_large, mutants_os, mutants_rest, mutants_whole)
 MOST = 6  # rows of a group that the short dose tries
 SAMPLE = 8  # of so many mutants the short dose tries one where the explorer or a scenario was touched
 
+NONE_SECONDS = 60  # for the mutant that breaks nothing
 RUN_SECONDS = 800  # less than CTest allows; on a loaded machine an exploration takes its time
 
 
@@ -341,6 +342,19 @@ def try_mutant(args, unbroken, name, pattern, replacement, scenario=None):
     return done.returncode == 0, f"{name}: {done.stdout.strip()}"
 
 
+def try_none(args, unbroken):
+    """An edit that changes nothing, compiled as a mutant is, must not be found: else every mutant would be."""
+    file = next(name for name in unbroken.files if name.endswith(".c"))
+    done = "not found in time"
+    try:
+        program = Build(args, "nothing is broken", [(r"\A" + re.escape(unbroken.files[file]), lambda found: found[0] + "\n")],
+                        unbroken).program
+        done = explore(program, ["--broken"], NONE_SECONDS).stdout.strip()
+    except subprocess.TimeoutExpired:
+        pass
+    return "SURVIVED" in done or done == "not found in time", f"nothing is broken: {done}"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("group", choices=GROUPS)
@@ -359,6 +373,9 @@ def main():
         holds = (pool.submit(explore, unbroken.program, ["--heavy"], None) if args.heavy else
                  pool.submit(explore, unbroken.program, [],
                              INTERLEAVE_TRACE=str(unbroken.work / "trace")))
+        right, line = try_none(args, unbroken) if args.heavy else (True, "")
+        failures += not right
+        print(line)
         for found, line in pool.map(lambda row: try_mutant(args, unbroken, *row), rows):
             print(line, flush=True)
             failures += not found

@@ -397,7 +397,7 @@ static const explore_scenario_t scenarios[] = {
      RULES},
     {"two double frees of a slab, then a drain",
      prepare_two_words_freed,
-     {free_both_words_twice, take_two_words, sweep},
+     {free_both_words_twice, sweep, sweep},
      RULES},
     {"a double free, a drain, and the slab is released and adopted",
      prepare_pair_that_moves,
