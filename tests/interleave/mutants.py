@@ -10,7 +10,7 @@ the row has to follow them. With --heavy it fails, too, when a mutant that break
 
 The short dose tries the first row, and the mutants of what the last day of work touched (touched.py):
 rows that are new, rows that break a touched file, and every eighth where the explorer or a scenario was;
-of more than six, six that are spread over them. With --heavy all are tried, and the unbroken
+of more than six, six that are spread over them, and three of the whole engine. With --heavy all are tried, and the unbroken
 sources in the heavy scenarios, too.
 """
 
@@ -204,6 +204,7 @@ GROUPS = {
 TABLES = (mutants_shard, mutants_large, mutants_os, mutants_rest, mutants_whole)
 
 MOST = 6  # rows of a group that the short dose tries
+MOST_OF = {"whole": 3}  # dear ones
 SAMPLE = 8  # of so many mutants the short dose tries one where the explorer or a scenario was touched
 
 NONE_SECONDS = 60  # for the mutant that breaks nothing
@@ -289,7 +290,7 @@ class Selection:
     def __init__(self, args, unbroken):
         self.root = args.root
         self.unbroken = unbroken
-        self.most = sys.maxsize if args.heavy else MOST
+        self.most = sys.maxsize if args.heavy else MOST_OF.get(args.group, MOST)
         self.commit = None if args.heavy else touched.base(args.root)
         self.files = touched.sources(args.root, self.commit) if self.commit else set()
         self.all = self.commit is None
