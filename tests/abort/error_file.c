@@ -123,7 +123,8 @@ static void test_sampled(void) {
     CHECK(strstr(text, "  allocated by thread "), "no history in %s", text);
     CHECK(strstr(text, "hakmem: overflow: "), "no access in %s", text);
     CHECK(strstr(text, "hakmem: free(): overflow: "), "no free in %s", text);
-    CHECK(strstr(text, " is a sampled block") || strstr(text, " is in no block of hakmem"), "%s", text);
+    CHECK(strstr(text, " is a sampled block") || strstr(text, " is in no block of hakmem"), "%s",
+          text);
 }
 
 static void test_number_of_process(void) {
