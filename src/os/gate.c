@@ -214,7 +214,7 @@ void hak_gate_list(hak_gate_post_t *post) {
 
 void hak_gate_take(hak_gate_post_t *post) {
     hak_store_relaxed(&post->inside, 0);
-    hak_store_relaxed(&post->process, hak_gate_process());
+    hak_store_release(&post->process, hak_gate_process()); /* partner: hak_gate_is_lost */
 }
 
 void hak_gate_release(hak_gate_post_t *post) { hak_store_relaxed(&post->process, HAK_GATE_NOBODY); }
@@ -222,7 +222,7 @@ void hak_gate_release(hak_gate_post_t *post) { hak_store_relaxed(&post->process,
 void hak_gate_use(hak_gate_post_t *post) { hak_gate_thread.post = post; }
 
 bool hak_gate_is_lost(const hak_gate_post_t *post) {
-    uint32_t process = hak_load_relaxed(&post->process);
+    uint32_t process = hak_load_acquire(&post->process); /* partner: hak_gate_take */
     return process != HAK_GATE_NOBODY && process != hak_gate_process();
 }
 

@@ -71,7 +71,10 @@ enum { HAK_SPARE_LEAST = 256 * 1024 };
 uint64_t hak_shard_spare(unsigned shard, unsigned word);
 void hak_bin_note_spare(unsigned shard, unsigned class_index, bool has);
 
-/* Sets it, if it is so. Bin lock held. */
+/* Bytes of touched free blocks in a bin where most are free; 0 for any other, or below HAK_SPARE_LEAST. */
+size_t hak_bin_spare_bytes(const hak_bin_t *bin, unsigned class_index);
+
+/* Sets it, if it is so. Bin lock held, after all that frees blocks. */
 void hak_bin_look_at_spare(const hak_bin_t *bin, unsigned shard, unsigned class_index);
 
 /* What a bin counts, in the low 16 bits of each counter. A counter that goes round adds

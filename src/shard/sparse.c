@@ -179,21 +179,13 @@ static size_t purge_some(unsigned shard, unsigned class_index, size_t bytes, hak
     return given;
 }
 
-/* Bytes of touched free blocks in a bin where most are free; 0 for any other. */
-static size_t spare_bytes(const hak_bin_t *bin, unsigned class_index) {
-    size_t spare = hak_load_relaxed(&bin->spare), touched = hak_load_relaxed(&bin->touched);
-    if (spare <= touched / 2 || spare > touched) return 0;
-    size_t bytes = spare * hak_dyn_size_of(class_index);
-    return bytes >= HAK_SPARE_LEAST ? bytes : 0;
-}
-
-/* The same for a bin that has a bit in its shard's word. Clears the bit where there are none any more; under the lock, as
+/* The spare bytes of a bin that has a bit in its shard's word. Clears the bit where there are none any more; under the lock, as
  * it is set, so that it is not lost. */
 static size_t noted_bytes(unsigned shard, unsigned class_index) {
     hak_bin_t *bin = hak_bin_of(shard, class_index);
-    const size_t bytes = spare_bytes(bin, class_index);
+    const size_t bytes = hak_bin_spare_bytes(bin, class_index);
     if (bytes || !hak_lock_try(&bin->lock)) return bytes;
-    if (!spare_bytes(bin, class_index)) hak_bin_note_spare(shard, class_index, false);
+    if (!hak_bin_spare_bytes(bin, class_index)) hak_bin_note_spare(shard, class_index, false);
     hak_lock_release(&bin->lock);
     return 0;
 }
@@ -338,7 +330,7 @@ static bool becomes_idle(hak_bin_t *bin, _Atomic size_t *seen, uint32_t delay_ms
 static uint32_t slabs_worth(unsigned shard, unsigned class_index, hak_sparse_t which,
                             uint32_t delay_ms, hak_budget_t *budget) {
     hak_bin_t *bin = hak_bin_of(shard, class_index);
-    if (which != HAK_SPARSE_ALL && !spare_bytes(bin, class_index)) return 0;
+    if (which != HAK_SPARSE_ALL && !hak_bin_spare_bytes(bin, class_index)) return 0;
     _Atomic size_t *seen = &hak_bin_rare(shard, class_index)->spare_seen;
     if (which == HAK_SPARSE_IDLE) {
         hak_budget_look(budget, 1); /* a lock */
@@ -370,7 +362,7 @@ bool hak_shard_purge_waits(uint32_t delay_ms) {
         for (unsigned class_index = 1; class_index <= HAK_CLASS_COUNT; class_index++) {
             const hak_bin_t *bin = &bins[class_index];
             if (hak_warm_any(shard, class_index)) return true; /* a sweep may find idle slots */
-            if (!spare_bytes(bin, class_index)) continue;
+            if (!hak_bin_spare_bytes(bin, class_index)) continue;
             size_t seen = hak_load_relaxed(&hak_bin_rare(shard, class_index)->spare_seen);
             if (hak_load_relaxed(&bin->spare) != seen) return true;
             if (hak_load_relaxed(&bin->spare_age) <= delay_ms / SWEEP_MS) return true;

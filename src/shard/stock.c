@@ -136,4 +136,4 @@ HAK_BEHIND void hak_stock_close(void) {
     HAK_EACH_SHARD (shard) hak_stock_release(shard);
 }
 
-void hak_stock_open(void) { hak_store_relaxed(&hak_stock_closed, false); }
+HAK_BEHIND void hak_stock_open(void) { hak_store_relaxed(&hak_stock_closed, false); }

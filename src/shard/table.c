@@ -1,6 +1,7 @@
 /* table.c: the records of the shards. */
 #include "shard/table.h"
 
+#include "classes/dyn.h"
 #include "meta/meta.h"
 #include "meta/room.h"
 #include "shard/bin.h"
@@ -85,7 +86,7 @@ void hak_bin_add_class(unsigned shard, unsigned class_index) {
     hak_or_relaxed(&record_of(shard)->classes[class_index / 64], (uint64_t)1 << class_index % 64);
 }
 
-uint64_t hak_shard_spare(unsigned shard, unsigned word) {
+HAK_NEXT uint64_t hak_shard_spare(unsigned shard, unsigned word) {
     return hak_load_relaxed(&record_of(shard)->spare[word]);
 }
 
@@ -99,12 +100,19 @@ HAK_NEXT void hak_bin_note_spare(unsigned shard, unsigned class_index, bool has)
         hak_and_relaxed(word, ~bit);
 }
 
+HAK_NEXT size_t hak_bin_spare_bytes(const hak_bin_t *bin, unsigned class_index) {
+    size_t spare = hak_load_relaxed(&bin->spare), touched = hak_load_relaxed(&bin->touched);
+    if (spare <= touched / 2 || spare > touched) return 0;
+    size_t bytes = spare * hak_dyn_size_of(class_index);
+    return bytes >= HAK_SPARE_LEAST ? bytes : 0;
+}
+
 HAK_OUT_OF_LINE void hak_bin_look_at_spare(const hak_bin_t *bin, unsigned shard,
                                            unsigned class_index) {
-    const size_t spare = hak_load_relaxed(&bin->spare);
-    if (HAK_UNLIKELY(spare * hak_classes[class_index].size >= HAK_SPARE_LEAST) &&
-        spare > hak_load_relaxed(&bin->touched) / 2)
-        hak_bin_note_spare(shard, class_index, true);
+    /* So much is seldom free: small processes need no closer look, nor its code. */
+    if (HAK_LIKELY(hak_load_relaxed(&bin->spare) * hak_classes[class_index].size < HAK_SPARE_LEAST))
+        return;
+    if (hak_bin_spare_bytes(bin, class_index)) hak_bin_note_spare(shard, class_index, true);
 }
 
 void hak_bin_add_slabs(unsigned shard, uint32_t more) {

@@ -210,7 +210,7 @@ MUTANTS = [
      r"if \(hak_warm_put_down\(bin, slab\)\) link_to\(&hold->released, slab\);",
      r";"),
     ("warm", "a give ends its claim after the lock",
-     r"put_down\(bin, &hold\);(\s*hak_lock_release\(&bin->lock\);)",
+     r"put_down\(bin, &hold\);(\s*hak_bin_look_at_spare\([^;]*;\s*hak_lock_release\(&bin->lock\);)",
      r"\1 put_down(bin, &hold);"),
     ("warm", "what was lifted gets no flag back",
      r"hak_store_relaxed\(&slab->owner, hak_load_relaxed\(&slab->owner\) \| HAK_OWNER_WARM\);(\s*return)",
