@@ -181,6 +181,7 @@ def test_a_process_that_starts_after_the_first_look_is_seen_by_the_next():
     assert len(look.points) == 1
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not shutil.which("redis-server"), reason="no redis-server")
 def test_redis_server(with_hakmem, tmp_path, capsys, monkeypatch):
     """The server replays a log, which ends it; its own allocator is beside HAKMEM."""

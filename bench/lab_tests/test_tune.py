@@ -218,6 +218,7 @@ def test_a_search_finds_what_helps_and_goes_on_where_it_was_interrupted(with_hak
     assert set(tried) == {"defaults", "defaults again", "HAKMEM_HUGE_CACHE=256M"}
 
 
+@pytest.mark.long
 @needs_tools
 def test_where_nothing_helps_nothing_is_counted(with_hakmem, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(search, "KNOBS", {"SHARDS": ("1",), "SS_SIZE": ("2M",)})
