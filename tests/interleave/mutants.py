@@ -61,6 +61,11 @@ GROUPS = {
              "_Atomic unsigned *merged_place(void) { return &merged_last; }"),
         ],
     ),
+    "owner": (
+        "src/large/heap.c src/large/extent.[ch] src/meta/lazy_table.c src/region/superslab_list.c",
+        ["tests/interleave/owner.c"],
+        [],
+    ),
     # Small tables and few places for what is kept, so that few blocks use them up.
     "huge": (
         "src/large/huge.[ch] src/large/huge_kept.[ch] src/large/huge_table.[ch] src/large/huge_stretches.[ch]",
