@@ -235,6 +235,13 @@ static void prepare_recent(void) {
     release(HEAP, 2);
 }
 
+/* More than half of what is in use waits in the array. */
+static void prepare_much(void) {
+    prepare(2, 1);
+    release(OTHER, 1);
+    release(OTHER, 2);
+}
+
 static void prepare_to_fork(void) {
     prepare_array();
     gates_reset(true);
@@ -391,9 +398,35 @@ static void finally(void) {
         "the counts do not agree");
 }
 
+/* What other CPUs read in place of the counts: is it what these say? */
+static void check_hint(bool has_much) {
+    const hak_heap_t *heap = &heaps[HEAP];
+    const size_t free = hak_heap_idle(heap) + hak_load_relaxed(&heap->transfer_grains);
+    EXPLORE_CHECK(has_much == (free > hak_load_relaxed(&heap->live) / 2), "%zu grains are free",
+                  free);
+    EXPLORE_CHECK(hak_load_relaxed(&heap->has_much) == has_much, "the hint says %d",
+                  hak_load_relaxed(&heap->has_much));
+}
+
+static void it_has_much(void) {
+    finally();
+    check_hint(true);
+}
+static void it_has_little(void) {
+    finally();
+    check_hint(false);
+}
+
+/* A hint that two writers at once have lost: the next block that comes back sets it. */
+static void it_has_much_after_one_more(void) {
+    release(OTHER, 0);
+    it_has_much();
+}
+
 static const char *describe(const volatile void *variable) {
     for (unsigned i = 0; i < BLOCKS; i++)
         if (variable == &slabs[2 * i].large) return "a block's word";
+    if (variable == &heaps[HEAP].has_much) return "the hint that the heap has much";
     return variable == &heaps[HEAP].lock            ? "the heap's lock"
            : variable == &heaps[HEAP].transfer_lock ? "the array's lock"
            : variable == &extents                   ? "the free memory"
@@ -476,6 +509,21 @@ static const explore_scenario_t scenarios[] = {
      prepare_small_to_fork,
      {free_0_afar, free_1_afar, fork_and_take},
      RULES},
+    {"blocks come back, and nobody works with the heap",
+     prepare_array,
+     {free_0_afar, free_1_afar},
+     .finally = it_has_much,
+     .describe = describe},
+    {"a heap that has much is used",
+     prepare_much,
+     {take, take},
+     .finally = it_has_little,
+     .describe = describe},
+    {"a block comes back while another one is freed at home",
+     prepare_array,
+     {free_1_afar, free_2},
+     .finally = it_has_much_after_one_more,
+     .describe = describe},
     {"a late free while the memory goes to another heap",
      prepare_freed,
      {free_0, move_and_take},
