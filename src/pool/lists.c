@@ -3,19 +3,31 @@
 
 hak_lists_t hak_lists[HAK_NODES_MAX] HAK_APART;
 
+bool hak_pool_has_much_dirty(size_t dirty, size_t used) { return dirty > used / HAK_ABOUT_PART; }
+
+static void tell(_Atomic bool *word, bool now) {
+    if (now != hak_load_relaxed(word)) hak_store_relaxed(word, now);
+}
+
+static void tell_much(void) {
+    tell(&hak_pool_about.has_much_dirty,
+         hak_pool_has_much_dirty(hak_load_relaxed(&hak_pool_stats.dirty_units),
+                                 hak_load_relaxed(&hak_pool_stats.used_units)));
+}
+
 HAK_OUT_OF_LINE void hak_pool_add_used(size_t more) {
     HAK_ADD_OWNED(&hak_pool_stats.used_units, more);
     const uint32_t now = (uint32_t)hak_load_relaxed(&hak_pool_stats.used_units),
                    about = hak_load_relaxed(&hak_pool_about.used_units);
     if ((now > about ? now - about : about - now) > about / HAK_ABOUT_PART)
         hak_store_relaxed(&hak_pool_about.used_units, now);
+    tell_much();
 }
 
 HAK_OUT_OF_LINE void hak_pool_add_dirty(size_t more) {
     HAK_ADD_OWNED(&hak_pool_stats.dirty_units, more);
-    const bool has = hak_load_relaxed(&hak_pool_stats.dirty_units) != 0;
-    if (has != hak_load_relaxed(&hak_pool_about.has_dirty))
-        hak_store_relaxed(&hak_pool_about.has_dirty, has);
+    tell(&hak_pool_about.has_dirty, hak_load_relaxed(&hak_pool_stats.dirty_units) != 0);
+    tell_much();
 }
 
 static hak_lists_t *lists_of(const hak_superslab_t *super) { return &hak_lists[super->node]; }

@@ -36,6 +36,7 @@ extern hak_lists_t hak_lists[HAK_NODES_MAX];
 /* Add to used_units and dirty_units. Slow calls of all threads read hak_pool_about: it is written only where it is
  * off by more than one part in HAK_ABOUT_PART. */
 enum { HAK_ABOUT_PART = 128 };
+bool hak_pool_has_much_dirty(size_t dirty, size_t used);
 void hak_pool_add_used(size_t more);
 void hak_pool_add_dirty(size_t more);
 

@@ -48,6 +48,7 @@ extern hak_pool_stats_t hak_pool_stats;
 typedef struct {
     _Atomic uint32_t used_units; /* modulo 2^32 */
     _Atomic bool has_dirty;      /* some free units have pages */
+    _Atomic bool has_much_dirty; /* more than one for every HAK_ABOUT_PART in use */
 } hak_pool_about_t;
 
 extern hak_pool_about_t hak_pool_about;

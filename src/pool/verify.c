@@ -140,7 +140,9 @@ void hak_pool_check(hak_check_t *check) {
     hak_check_that(check, pool, &hak_pool_about, "it is near used_units and dirty_units",
                    hak_max(about, sums.used_units) - hak_min(about, sums.used_units) <=
                            about / HAK_ABOUT_PART &&
-                       hak_load_relaxed(&hak_pool_about.has_dirty) == (sums.dirty_units != 0));
+                       hak_load_relaxed(&hak_pool_about.has_dirty) == (sums.dirty_units != 0) &&
+                       hak_load_relaxed(&hak_pool_about.has_much_dirty) ==
+                           hak_pool_has_much_dirty(sums.dirty_units, sums.used_units));
     check_kept(check, sums.unasked);
 }
 

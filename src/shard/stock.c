@@ -7,10 +7,10 @@
 #include "shard/table.h"
 
 enum {
-    MOST = 3, /* untouched units in a stock */
+    MOST = 7, /* untouched units in a stock */
     FORMER_MOST =
         6, /* former slabs: a block that grows through all classes leaves as many at a time */
-    SLABS_EACH = 2, /* slabs that a shard has for each of either, at least */
+    SLABS_EACH = 2, /* slabs that a shard has for each former one, at least */
 };
 
 static hak_unit_t *take_all(hak_stock_list_t *list) {
@@ -39,7 +39,7 @@ static void put_former(hak_stock_t *stock, hak_unit_t *units) {
 static unsigned draw(unsigned shard, unsigned want, hak_unit_t **units, bool *zeroed,
                      unsigned *drawn, bool *grown) {
     hak_stock_t *stock = hak_shard_stock(shard);
-    unsigned most = stock ? (unsigned)hak_min(hak_bin_slab_count(shard) / SLABS_EACH, MOST) : 0;
+    unsigned most = stock ? (unsigned)hak_min(hak_bin_slab_count(shard), MOST) : 0;
     hak_unit_t *ahead;
     unsigned taken = hak_pool_take_units(want, units, zeroed, most, &ahead, grown);
     *drawn = taken;
@@ -60,13 +60,14 @@ static hak_unit_t *take_of(hak_unit_t *list, unsigned want, bool untouched, hak_
     return list;
 }
 
-/* A unit with pages comes first. */
+/* A unit with pages comes first. But a few in the pool, which come and go all the time, do not send each shard to
+ * the pool's lock: each would find that another one was there before. */
 static HAK_BEHIND unsigned take_stocked(hak_stock_t *stock, unsigned want, hak_unit_t **units,
                                         bool *zeroed) {
     unsigned taken = 0;
     hak_unit_t *former = take_all(&stock->former);
     put_former(stock, take_of(former, want, false, units, zeroed, &taken));
-    if (taken || hak_load_relaxed(&hak_pool_about.has_dirty)) return taken;
+    if (taken || hak_load_relaxed(&hak_pool_about.has_much_dirty)) return taken;
     hak_unit_t *untouched = take_all(&stock->untouched);
     put_untouched(stock, take_of(untouched, want, true, units, zeroed, &taken));
     return taken;

@@ -173,7 +173,7 @@ MUTANTS = [
      r"hak_store_relaxed\(&hak_stock_closed, true\);(.*?HAK_EACH_SHARD.*?;)",
      r"\1 hak_store_relaxed(&hak_stock_closed, true);"),
     ("stock", "units of the stock come before those with pages",
-     r" \|\| hak_load_relaxed\(&hak_pool_about\.has_dirty\)",
+     r" \|\| hak_load_relaxed\(&hak_pool_about\.has_much_dirty\)",
      r""),
     ("stock", "B1 overwrites what another thread put there",
      r"hak_cas_release\(&places\[i\], &none, bitmap\)",

@@ -138,7 +138,7 @@ static void prepare(void) {
         units[i].next = NULL;
         units[i].stocked = false;
     }
-    atomic_store_explicit(&hak_pool_about.has_dirty, false, memory_order_relaxed);
+    atomic_store_explicit(&hak_pool_about.has_much_dirty, false, memory_order_relaxed);
     atomic_store_explicit(&hak_stock_closed, false, memory_order_relaxed);
 }
 
@@ -194,7 +194,7 @@ static void prepare_former(void) {
 
 static void prepare_dirty(void) {
     prepare_stock();
-    atomic_store_explicit(&hak_pool_about.has_dirty, true, memory_order_relaxed);
+    atomic_store_explicit(&hak_pool_about.has_much_dirty, true, memory_order_relaxed);
 }
 
 static unsigned length(hak_stock_list_t *list) {
