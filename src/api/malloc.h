@@ -31,14 +31,8 @@ void *hak_allocate_aligned(size_t align, size_t size, const void *site);
 void *hak_allocate_unsampled(size_t size, size_t align, bool zero, const void *site);
 unsigned hak_allocate_class(size_t size, size_t align);
 
-/* Pops a free block of the class of `size` from the thread's magazine, and stores the magazine's
- * byte offset in *found. NULL for an empty magazine, a thread without a cache, or a size beyond
- * the routing table. */
-HAK_FAST_PATH void *hak_pop_of_magazine(size_t size, size_t *found) {
-    hak_cache_t *cache = hak_cache;
-    HAK_NOT_IN_RAX(cache);
-    if (HAK_UNLIKELY(size > HAK_SMALL_MAX)) return NULL;
-    size_t magazine = *found = cache->route[(size + 7) >> 3];
+/* Pops a free block from the magazine at a byte offset; NULL for an empty one. */
+HAK_FAST_PATH void *hak_pop_from(hak_cache_t *cache, size_t magazine) {
     void *block = *hak_load_relaxed(&hak_cache_magazine(cache, magazine)->top);
     if (HAK_LIKELY(block != NULL)) {
         HAK_STEP_DOWN(cache, magazine);
@@ -47,9 +41,26 @@ HAK_FAST_PATH void *hak_pop_of_magazine(size_t size, size_t *found) {
     return block;
 }
 
+/* Pops a free block of the class of `size` from the thread's magazine, and stores the magazine's
+ * byte offset in *found. NULL for an empty magazine, a thread without a cache, or a size beyond
+ * the routing table. */
+HAK_FAST_PATH void *hak_pop_of_magazine(size_t size, size_t *found) {
+    hak_cache_t *cache = hak_cache;
+    HAK_NOT_IN_RAX(cache);
+    if (HAK_UNLIKELY(size > HAK_SMALL_MAX)) return NULL;
+    return hak_pop_from(cache, *found = cache->route[(size + 7) >> 3]);
+}
+
 HAK_FAST_PATH void *hak_pop_small(size_t size) {
     size_t magazine;
     return hak_pop_of_magazine(size, &magazine);
+}
+
+/* The same; NULL for 0 bytes, too. */
+HAK_FAST_PATH void *hak_pop_some(size_t size) {
+    hak_cache_t *cache = hak_cache;
+    if (HAK_UNLIKELY(size - 1 >= HAK_SMALL_MAX)) return NULL;
+    return hak_pop_from(cache, cache->route[((size - 1) >> 3) + 1]);
 }
 
 /* The same at a multiple of `align`, a power of two. All blocks of the class of a size that is

@@ -12,6 +12,7 @@
 #include "api/user_heap.h"
 #include "api/malloc_sampled.h"
 #include "api/valgrind.h"
+#include "base/bytes.h"
 #include "hardened/hardened.h"
 #include "large/fine.h"
 #include "large/huge.h"
@@ -87,28 +88,51 @@ static HAK_OUT_OF_LINE void *move(void *pointer, size_t size, size_t old, const 
     return moved;
 }
 
-/* The same for a block of a tiny class with that row. The copy comes before the push: a signal handler that allocates in
- * between would get the block. The order of arguments saves moves between registers. */
-static HAK_OUT_OF_LINE void *move_tiny(size_t size, void *pointer, const void *site,
-                                       const hak_class_t *row) {
-    void *moved = hak_pop_small(size);
-    if (HAK_UNLIKELY(!moved)) return move(pointer, size, row->size, site);
-    size_t bytes = hak_min(size, row->size), offset = hak_offset_of_row(row);
-    HAK_OPAQUE(bytes); /* a compiler that knows them to be few copies by slow string instructions */
-    moved = memcpy(moved, pointer, bytes);
-    if (HAK_UNLIKELY(!hak_push_on(hak_cache_magazine(hak_cache, offset), pointer, true)))
-        hak_free_slow(pointer);
+static HAK_NEXT void *free_moved(void *pointer, void *moved) {
+    hak_free_slow(pointer);
     return moved;
+}
+
+/* Ends a move: the old block goes to its magazine. The copy comes before the push: a signal handler that allocates in
+ * between would get the block. */
+HAK_FAST_PATH void *push_moved(hak_magazine_t *magazine, void *pointer, void *moved) {
+    atomic_signal_fence(memory_order_seq_cst);
+    return HAK_LIKELY(hak_push_on(magazine, pointer, true)) ? moved : free_moved(pointer, moved);
+}
+
+static HAK_NEXT void *copy_and_push(void *moved, void *pointer, size_t bytes,
+                                    hak_magazine_t *magazine) {
+    HAK_OPAQUE(bytes); /* a compiler that knows them to be few copies by slow string instructions */
+    return push_moved(magazine, pointer, memcpy(moved, pointer, bytes));
+}
+
+static HAK_NEXT void *resize_to_none(void *pointer) {
+    hakmem_free(pointer); /* as glibc does */
+    return NULL;
+}
+
+static HAK_NEXT void *move_slowly(void *pointer, size_t size, const void *site, size_t old) {
+    return size ? move(pointer, size, old, site) : resize_to_none(pointer);
+}
+
+/* Moves a block of a tiny class with that row, or frees it where there is no size. Few bytes are copied here: a call
+ * would cost more than the copy, and a frame. */
+static HAK_OUT_OF_LINE void *move_tiny(void *pointer, size_t size, const void *site,
+                                       const hak_class_t *row) {
+    void *moved = hak_pop_some(size);
+    if (HAK_UNLIKELY(!moved)) return move_slowly(pointer, size, site, row->size);
+    size_t bytes = hak_min(size, row->size);
+    hak_magazine_t *magazine = hak_cache_magazine(hak_cache, hak_offset_of_row(row));
+    if (HAK_UNLIKELY(!hak_are_few(bytes))) return copy_and_push(moved, pointer, bytes, magazine);
+    hak_copy_few(moved, pointer, bytes);
+    return push_moved(magazine, pointer, moved);
 }
 
 /* What is not for every call of realloc: no block, or none of a tiny class, or no size. Reports a
  * pointer that is no block. */
 static HAK_OUT_OF_LINE void *resize_other(void *pointer, size_t size, const void *site) {
     if (!pointer) return hak_allocate(size, site);
-    if (HAK_UNLIKELY(!size)) {
-        hakmem_free(pointer); /* as glibc does */
-        return NULL;
-    }
+    if (HAK_UNLIKELY(!size)) return resize_to_none(pointer);
     if (hak_hardened_on()) return hak_hardened_realloc(pointer, size, site);
     hak_block_t block = hak_block_of(pointer);
     if (HAK_UNLIKELY(!hak_block_usable(&block))) {
@@ -138,8 +162,7 @@ HAK_FAST_PATH void *reallocate(void *pointer, size_t size) {
     const hak_class_t *row;
     if (!hak_tiny_row_of(pointer, &row)) return resize_other(pointer, size, HAK_CALLER());
     if (HAK_LIKELY(size - row->stay_least < hak_load_relaxed(&row->stays))) return pointer;
-    if (HAK_UNLIKELY(!size)) return resize_other(pointer, size, HAK_CALLER());
-    return move_tiny(size, pointer, HAK_CALLER(), row);
+    return move_tiny(pointer, size, HAK_CALLER(), row);
 }
 
 void *hakmem_realloc(void *pointer, size_t size) { return reallocate(pointer, size); }

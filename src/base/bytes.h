@@ -1,4 +1,4 @@
-/* bytes.h: zeroes blocks and compares them with zero, 16 or 32 bytes an instruction.
+/* bytes.h: copies and zeroes blocks and compares them with zero, 16 or 32 bytes an instruction.
  *
  * The address and the size of a block are multiples of 16. Some bytes are read or written twice
  * where that saves a loop. On machines with AVX2, a block of HAK_WIDE_LEAST bytes or more is
@@ -36,6 +36,24 @@ HAK_FAST_PATH void hak_zero_pairs(void *block, size_t size) {
     const hak_pair_t none = {0, 0};
 #define HAK_CLEAR(at, index) HAK_PAIR(at, index) = none;
     HAK_EACH_PAIR(block, size, HAK_CLEAR);
+}
+
+/* 16 bytes at any address. */
+typedef hak_pair_t hak_loose_pair_t __attribute__((may_alias, aligned(1)));
+#define HAK_LOOSE_PAIR(at, offset) (*(hak_loose_pair_t *)((uintptr_t)(at) + (offset)))
+
+/* So many bytes are copied by hak_copy_few. */
+HAK_FAST_PATH bool hak_are_few(size_t bytes) { return bytes - 16 <= 64 - 16; }
+HAK_FAST_PATH void hak_copy_few(void *to, const void *from, size_t bytes) {
+    hak_pair_t first = HAK_PAIR(from, 0), last = HAK_LOOSE_PAIR(from, bytes - 16);
+    HAK_PAIR(to, 0) = first;
+    HAK_LOOSE_PAIR(to, bytes - 16) = last;
+    if (bytes <= 32) return;
+    HAK_OPAQUE(
+        bytes); /* else its sums with both addresses are kept, also where this is not reached */
+    first = HAK_PAIR(from, 1), last = HAK_LOOSE_PAIR(from, bytes - 32);
+    HAK_PAIR(to, 1) = first;
+    HAK_LOOSE_PAIR(to, bytes - 32) = last;
 }
 
 /* Smallest block for hak_wide_is_zero and hak_zero_wide. hak_wide_least returns it, or SIZE_MAX

@@ -1,12 +1,12 @@
 /* pair.c - the loop in which instructions are counted.
  *
  *     pair hakmem|nothing COUNT [BATCH]
- *     pair usable|stay|move COUNT
+ *     pair usable|stay|move|few COUNT
  *
  * COUNT times: BATCH blocks of 64 bytes are allocated, then freed. "nothing" calls two functions of
  * known length instead, so that the cost of the loop can be subtracted. "usable" asks COUNT times for
  * the usable size of a block; "stay" calls realloc with a size that needs no change, "move" with sizes
- * that do, in turn. */
+ * that do, in turn; "few" also, with fewer bytes. */
 #define _GNU_SOURCE
 #include <malloc.h>
 #include <stddef.h>
@@ -33,11 +33,11 @@ __asm__(".globl nothing_allocate, nothing_free\n"
 void *nothing_allocate(size_t size);
 void nothing_free(void *ptr);
 
-static int move(unsigned long count) {
+static int move(unsigned long count, size_t least) {
     void *block = malloc(200);
     void *(*volatile resize)(void *, size_t) = realloc;
     while (count-- > 0) {
-        void *moved = resize(block, count % 2 ? 100 : 200);
+        void *moved = resize(block, count % 2 ? least : 200);
         CHECK(count == 0 || moved != block, "the block stayed");
         block = moved;
     }
@@ -68,7 +68,8 @@ int main(int argc, char **argv) {
     unsigned long batch = argument(argc, argv, 3, 1);
     CHECK(batch >= 1 && batch <= BATCH_LIMIT, "a batch is 1 to %d", BATCH_LIMIT);
     int real = strcmp(argv[1], "hakmem") == 0;
-    if (strcmp(argv[1], "move") == 0) return move(count);
+    if (strcmp(argv[1], "move") == 0) return move(count, 100);
+    if (strcmp(argv[1], "few") == 0) return move(count, 48);
     if (!real && strcmp(argv[1], "nothing") != 0) return look_up(argv[1], count);
     void *(*volatile allocate_place)(size_t) = real ? malloc : nothing_allocate;
     void (*volatile free_place)(void *) = real ? free : nothing_free;

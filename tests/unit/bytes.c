@@ -1,5 +1,5 @@
 /* bytes.c: each byte of a block is zeroed, none beside it, and each is compared with zero; by instructions
- * of all widths that the machine has. */
+ * of all widths that the machine has. Few bytes are copied, each of them and none beside. */
 #include "unit.h"
 
 #include <string.h>
@@ -53,6 +53,21 @@ static void a_size_may_be_a_constant(void **state) {
         assert_int_equal(*at, at < memory + SIDE || at >= memory + SIDE + WIDE_BLOCK);
 }
 
+static void few_bytes_are_copied(void **state) {
+    (void)state;
+    char *from = memory + SIDE, *to = memory + SIDE + LARGEST / 2;
+    for (size_t bytes = 0; bytes < 2 * SIDE; bytes++) {
+        assert_int_equal(hak_are_few(bytes), bytes >= 16 && bytes <= 64);
+        if (!hak_are_few(bytes)) continue;
+        memset(memory, -1, sizeof memory);
+        for (size_t i = 0; i < bytes; i++) from[i] = (char)i;
+        hak_copy_few(to, from, bytes);
+        for (char *at = to - SIDE; at < to + 2 * SIDE; at++)
+            assert_int_equal(*at, at < to || at >= to + bytes ? -1 : at - to);
+    }
+    assert_false(hak_are_few(SIZE_MAX));
+}
+
 /* The compiler's library knows as well. */
 static void wide_instructions_are_used_where_they_are(void **state) {
     (void)state;
@@ -64,6 +79,7 @@ static void wide_instructions_are_used_where_they_are(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(few_bytes_are_copied),
         cmocka_unit_test(wide_instructions_are_used_where_they_are),
         cmocka_unit_test(each_byte_is_compared),
         cmocka_unit_test(each_byte_is_zeroed),
