@@ -9,7 +9,6 @@
  * so the program may close the file, and another file may get its number. */
 #include "live_stats/live.h"
 
-#include <pthread.h>
 #include <string.h>
 
 #include "live_stats/fill.h"
@@ -17,6 +16,7 @@
 #include "os/lock.h"
 #include "os/os.h"
 #include "stats/collect.h"
+#include "thread/fork.h"
 #include "thread/purge_trigger.h"
 
 enum {
@@ -106,7 +106,7 @@ void hak_live_start(void) {
     hak_live_private = hak_meta_alloc_zeroed(sizeof *hak_live_private);
     if (!hak_live_private) return;
     hak_store_release(&hak_live_on, true); /* partner: hak_allocate */
-    pthread_atfork(NULL, NULL, after_fork_child);
+    hak_fork_register(NULL, NULL, after_fork_child);
     hak_purge_set_watcher(look);
     look(true);
 }

@@ -85,8 +85,20 @@ static void after_fork_child(void) {
     if (!hak_gate_thread.depth) hak_thread_fit();
 }
 
+#ifdef __GLIBC__
+/* What its pthread_atfork calls, with the handle of the library that the handlers belong to. */
+extern int __register_atfork(void (*)(void), void (*)(void), void (*)(void), void *);
+#else
+#define __register_atfork(prepare, parent, child, handle) pthread_atfork(prepare, parent, child)
+#endif
+
+HAK_COMMON void hak_fork_register(void (*prepare)(void), void (*parent)(void),
+                                  void (*child)(void)) {
+    __register_atfork(prepare, parent, child, NULL);
+}
+
 HAK_COMMON void hak_fork_install(void) {
     static _Atomic bool installed;
     if (!atomic_exchange(&installed, true))
-        pthread_atfork(before_fork, after_fork_parent, after_fork_child);
+        hak_fork_register(before_fork, after_fork_parent, after_fork_child);
 }

@@ -9,5 +9,10 @@
  * child sets them free. */
 extern hak_lock_t hak_report_lock, hak_snapshot_lock;
 
-/* Registers the handlers, once. */
+/* pthread_atfork(3) for handlers that stay until the process ends. glibc removes those of pthread_atfork in exit(),
+ * with the destructors of the library, while other threads fork: a fork would close the gate and never open it. It
+ * removes none that has no handle. Each may be NULL. */
+void hak_fork_register(void (*prepare)(void), void (*parent)(void), void (*child)(void));
+
+/* Registers the handlers of the engine, once. */
 void hak_fork_install(void);

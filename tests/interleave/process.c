@@ -102,7 +102,9 @@ static unsigned handler_count;
 
 static unsigned process_number = 1;
 
-int pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void)) {
+int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *handle);
+int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *handle) {
+    EXPLORE_CHECK(!handle, "exit would remove a fork handler");
     for (unsigned i = 0; i < handler_count; i++)
         EXPLORE_CHECK(handlers[i].child != child, "a fork handler is registered twice");
     if (handler_count == HANDLERS_MAX) abort();

@@ -3,6 +3,7 @@
  *     life CASE TIMES [LIBRARY]
  *
  *   exit     processes end by exit, return from main, quick_exit, _exit, exit in a thread or exec
+ *   forks    processes end by exit while their threads fork
  *   cancel   threads are cancelled between calls, and their cleanup frees what they hold
  *   handler  a timer's handler interrupts any instruction, and makes processes by _Fork and vfork
  *   dlopen   libraries come and go: LIBRARY, whose constructors allocate or which is the allocator */
@@ -80,6 +81,34 @@ static void end_somehow(const void *way) {
 static void ends(unsigned long times) {
     for (unsigned long i = 0; i < times; i++)
         child_must_succeed(end_somehow, &i, 60, "a process that ends while its threads allocate");
+}
+
+/* ---- forks ----------------------------------------------------------------------------------- */
+
+static void *fork_for_ever(void *unused) {
+    for (;;) {
+        const pid_t pid = fork();
+        if (pid == 0) _exit(0);
+        while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR) continue;
+    }
+    return unused;
+}
+
+/* libc removes fork handlers in exit, also those of a fork that is under way. */
+static void end_while_forking(const void *number) {
+    enum { FORKING = 3, MOST_US = 20000 };
+    pthread_t threads[THREADS], forking;
+    struct rng rng = rng_make(*(const unsigned long *)number);
+    start(threads);
+    for (unsigned i = 0; i < FORKING; i++)
+        CHECK(pthread_create(&forking, NULL, fork_for_ever, NULL) == 0, "no thread");
+    usleep((useconds_t)(5000 + rng_below(&rng, MOST_US)));
+    exit(0);
+}
+
+static void ends_while_forking(unsigned long times) {
+    for (unsigned long i = 0; i < times; i++)
+        child_must_succeed(end_while_forking, &i, 20, "a process that ends while its threads fork");
 }
 
 /* ---- cancel ---------------------------------------------------------------------------------- */
@@ -187,6 +216,8 @@ int main(int argc, char **argv) {
         handlers(times);
     else if (strcmp(name, "exit") == 0)
         ends(times);
+    else if (strcmp(name, "forks") == 0)
+        ends_while_forking(times);
     else if (strcmp(name, "cancel") == 0)
         cancels(times);
     else if (argc > 3 && strcmp(name, "dlopen") == 0)
