@@ -3,7 +3,8 @@
  * libc calls the destructors of a thread's keys in four rounds. A thread that allocates first in the last round gets
  * a cache, and nobody tells us when it ends. The same goes for a thread that ends by the system call itself,
  * and for all threads of a process that has no key left. Such a cache counts as in use, and its blocks serve nobody. So a
- * start that finds no waiting cache looks for one such cache before a new one is made.
+ * start looks for one such cache first: a waiting cache would take its entry in the table below, and it would be lost
+ * for good.
  *
  * WHAT PROVES THAT A THREAD IS GONE. A cache belongs to the thread-local memory of a thread, where hak_cache lies. A
  * thread at whose start hak_cache is new has that memory to itself, since libc gives it to a thread when the former one is

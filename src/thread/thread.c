@@ -197,17 +197,20 @@ static hak_cache_t *take_abandoned(void) {
     return cache;
 }
 
-/* Takes a waiting cache or, unless it has to be one, one that was lost or abandoned, or makes one. A fork finds it
+/* A cache that nobody waits with: one that was lost, or a new one. */
+static hak_cache_t *find_cache(void) {
+    hak_cache_t *cache = take_lost();
+    return cache ? cache : make_cache();
+}
+
+/* Takes the cache that was abandoned at the caller's place, else a waiting one or, unless it has to be one, another. The
+ * abandoned one comes first: the entry of the place, which alone leads to it, is written below. A fork finds the cache
  * with its thread. */
 static hak_cache_t *acquire_cache(bool waiting) {
     const hak_seat_t seat = hak_group_choose();
-    hak_cache_t *cache = hak_group_take(seat);
-    if (!cache && !waiting) {
-        cache = take_lost();
-        if (!cache) cache = take_abandoned();
-        if (!cache) cache = make_cache();
-        if (cache) hak_group_join(cache, seat);
-    }
+    hak_cache_t *new = take_abandoned(), *cache = new ? new : hak_group_take(seat);
+    if (!cache && !waiting) cache = new = find_cache();
+    if (new) hak_group_join(new, seat); /* a waiting one has */
     if (!cache) hak_group_give_up(seat);
     hak_thread_fit();
     if (cache && hak_load_acquire(&all_caches)->next) hak_abandoned_note(cache);

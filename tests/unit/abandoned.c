@@ -154,23 +154,31 @@ static void its_value_for_the_next_thread(void **state) {
         unit_child(leave_a_stack, &(bool){forks}, SECONDS, "the stack of a thread that is gone");
 }
 
-/* The next thread on its stack has its cache, with its blocks. */
-static void go_on_with_its_cache(const void *unused) {
+/* The next thread on its stack has its cache, with its blocks, also where another cache waits: if it took that one, none
+ * would look for its own again. */
+static void go_on_with_its_cache(const void *waits) {
     const hak_cache_t *first = NULL, *next = NULL;
-    (void)unused;
+    pthread_t another = pthread_self();
     allocate();
     CHECK(pthread_key_create(&last_key, wait_for_last_round) == 0, "no key");
+    if (*(const bool *)waits) {
+        another = begin(4 * SMALL_STACK, take_cache_and_wait, (void *)&given[0]);
+        while (!atomic_load(&given[0])) sched_yield();
+    }
     pthread_join(begin(SMALL_STACK, allocate_at_last, NULL), NULL);
     const unsigned before = count_caches();
     first = hak_thread_caches();
+    atomic_store(&may_end, true);
+    if (*(const bool *)waits) pthread_join(another, NULL);
     pthread_join(begin(SMALL_STACK, allocate_and_tell, &next), NULL);
-    CHECK(next == first && count_caches() == before, "another cache is made");
+    CHECK(next == first && count_caches() == before, "another cache is taken");
 }
 
 static void its_cache_for_the_next_thread(void **state) {
     (void)state;
     need_no_sanitizer();
-    unit_child(go_on_with_its_cache, NULL, SECONDS, "the cache of a thread that is gone");
+    for (int waits = 0; waits < 2; waits++)
+        unit_child(go_on_with_its_cache, &(bool){waits}, SECONDS, "the cache of a thread that is gone");
 }
 
 /* ---- Threads that only seem to be ----------------------------------------------------------------- */
