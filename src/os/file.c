@@ -18,7 +18,7 @@
 
 #include "os/os.h"
 
-enum { STDERR = 2, WAIT_MS = 1000, NS_PER_S = 1000000000 };
+enum { STDERR = 2, WAIT_S = 1, NS_PER_S = 1000000000, KERNEL_SIGNALS = 64 / 8 /* bytes of a set */ };
 
 /* Constants and layout of statx(2), which an older libc lacks. */
 enum { AT_EMPTY = 0x1000, WITH_BIRTH = 0x800 };
@@ -68,10 +68,14 @@ bool hak_os_is_listener(int file) {
 
 /* ---- Writing ----------------------------------------------------------------------- */
 
-/* Waits for a nonblocking file; true when it accepts more within WAIT_MS. */
+/* Raw system calls, here and below: libc's functions are cancellation points, and a thread that is cancelled keeps
+ * the lock of its report for ever. */
+
+/* Waits for a nonblocking file; true when it accepts more within WAIT_S. */
 static bool wait_for(int file) {
     struct pollfd ready = {.fd = file, .events = POLLOUT};
-    return poll(&ready, 1, WAIT_MS) > 0;
+    struct timespec most = {WAIT_S, 0};
+    return syscall(SYS_ppoll, &ready, 1, &most, NULL, 0) > 0;
 }
 
 static bool write_all(int file, const char *text, size_t size, int *error) {
@@ -89,20 +93,31 @@ static bool write_all(int file, const char *text, size_t size, int *error) {
     return true;
 }
 
-/* A pipe without a reader raises SIGPIPE in the writing thread, which would end the program. So the
- * signal is blocked during the write, and consumed afterwards unless it was pending before. */
+/* The signal that a failed write raised in the writing thread, or 0. */
+static int signal_of(int error) { return error == EPIPE ? SIGPIPE : error == EFBIG ? SIGXFSZ : 0; }
+
+static void consume(int signal_number) {
+    sigset_t signals;
+    const struct timespec at_once = {0, 0};
+    sigemptyset(&signals);
+    sigaddset(&signals, signal_number);
+    syscall(SYS_rt_sigtimedwait, &signals, NULL, &at_once, KERNEL_SIGNALS);
+}
+
+/* A pipe without a reader raises SIGPIPE in the writing thread, and a file at the limit of files' sizes SIGXFSZ; each would
+ * end the program. So they are blocked during the write, and consumed afterwards unless they were pending before. */
 bool hak_os_write(int file, const char *text, size_t size, int *error) {
     HAK_KEEP_ERRNO();
-    sigset_t pipe_signal, others, pending;
-    const struct timespec at_once = {0, 0};
-    sigemptyset(&pipe_signal);
-    sigaddset(&pipe_signal, SIGPIPE);
+    sigset_t raised, others, pending;
+    sigemptyset(&raised);
+    sigaddset(&raised, SIGPIPE);
+    sigaddset(&raised, SIGXFSZ);
     sigemptyset(&pending);
     sigpending(&pending);
-    const bool was_there = sigismember(&pending, SIGPIPE) == 1;
-    pthread_sigmask(SIG_BLOCK, &pipe_signal, &others);
+    pthread_sigmask(SIG_BLOCK, &raised, &others);
     bool written = write_all(file, text, size, error);
-    if (*error == EPIPE && !was_there) sigtimedwait(&pipe_signal, NULL, &at_once);
+    const int number = signal_of(*error);
+    if (number && sigismember(&pending, number) != 1) consume(number);
     pthread_sigmask(SIG_SETMASK, &others, NULL);
     return written;
 }
@@ -120,7 +135,6 @@ int hak_os_copy_stderr(void) {
 
 /* ---- Reading ----------------------------------------------------------------------- */
 
-/* Raw system calls, since libc's functions are cancellation points. */
 void hak_os_each_piece(const char *path, hak_os_take_piece_t take, void *context) {
     char piece[512];
     int file = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NOCTTY);

@@ -99,7 +99,8 @@ bool hak_maps_each_word(uintptr_t start, uintptr_t end, hak_maps_words_t visit, 
     int file = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
     bool told = file >= 0;
     while (told && start < end) {
-        long got = pread(file, entries, sizeof entries, (off_t)(start / page * sizeof *entries));
+        long got = syscall(SYS_pread64, file, entries, sizeof entries,
+                           (off_t)(start / page * sizeof *entries)); /* no cancellation point */
         told = got >= (long)sizeof *entries;
         for (size_t i = 0; told && start < end && i < (size_t)got / sizeof *entries; i++) {
             uintptr_t next = hak_min((start / page + 1) * page, end);

@@ -47,6 +47,11 @@
 
 static hak_stats_t snapshot HAK_APART; /* snapshot lock */
 
+/* A fork handler may ask, too, whose thread has closed the gate. Who has a lock may wait at that gate, so such a caller
+ * takes none: nobody else is in the engine, and it has a place of its own. */
+static hak_stats_t in_fork HAK_APART; /* of the thread that closed the gate */
+static unsigned begun_in_fork;        /* the same; a signal handler may fork in between */
+
 /* The sums of one class. */
 typedef struct {
     uint64_t count;  /* slabs */
@@ -204,7 +209,20 @@ static void collect(hak_stats_t *stats) {
     fill_values(stats, &from);
 }
 
+static HAK_BEHIND const hak_stats_t *begin_in_fork(void) {
+    begun_in_fork++;
+    collect(&in_fork);
+    return &in_fork;
+}
+
+static bool end_in_fork(void) {
+    if (!hak_gate_is_mine() || begun_in_fork == 0) return false;
+    begun_in_fork--;
+    return true;
+}
+
 const hak_stats_t *hak_stats_begin(void) {
+    if (hak_gate_is_mine()) return begin_in_fork();
     hak_lock_acquire_apart(&hak_snapshot_lock);
     collect(&snapshot);
     return &snapshot;
@@ -218,13 +236,16 @@ const hak_stats_t *hak_stats_begin_within(unsigned tries) {
 
 const hak_stats_t *hak_stats_copy(void) {
     static hak_stats_t copy HAK_APART; /* under the report lock */
+    if (hak_gate_is_mine()) return begin_in_fork();
     hak_lock_acquire_apart(&hak_report_lock);
     memcpy(&copy, hak_stats_begin(), sizeof copy);
     hak_stats_end();
     return &copy;
 }
 
-void hak_stats_copy_end(void) { hak_lock_release_apart(&hak_report_lock); }
+void hak_stats_copy_end(void) {
+    if (!end_in_fork()) hak_lock_release_apart(&hak_report_lock);
+}
 
 const hak_stats_t *hak_stats_try_begin(void) {
     enum { MOST_MS = 1000 };
@@ -240,4 +261,6 @@ const hak_stats_t *hak_stats_try_begin(void) {
     return all ? &snapshot : NULL;
 }
 
-void hak_stats_end(void) { hak_lock_release_apart(&hak_snapshot_lock); }
+void hak_stats_end(void) {
+    if (!end_in_fork()) hak_lock_release_apart(&hak_snapshot_lock);
+}
