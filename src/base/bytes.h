@@ -49,8 +49,7 @@ HAK_FAST_PATH void hak_copy_few(void *to, const void *from, size_t bytes) {
     HAK_PAIR(to, 0) = first;
     HAK_LOOSE_PAIR(to, bytes - 16) = last;
     if (bytes <= 32) return;
-    HAK_OPAQUE(
-        bytes); /* else its sums with both addresses are kept, also where this is not reached */
+    HAK_OPAQUE(bytes); /* else its sums with both addresses are kept, in vain where this ends */
     first = HAK_PAIR(from, 1), last = HAK_LOOSE_PAIR(from, bytes - 32);
     HAK_PAIR(to, 1) = first;
     HAK_LOOSE_PAIR(to, bytes - 32) = last;

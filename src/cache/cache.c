@@ -128,10 +128,14 @@ static size_t count_of(const hak_magazine_t *magazine) {
     return magazine->slots ? (size_t)(hak_load_relaxed(&magazine->top) - magazine->base) : 0;
 }
 
+HAK_FAST_PATH bool has_more_than_magazines(hak_cache_t *cache) {
+    return cache->lifos || hak_sample_rate_of(cache);
+}
+
 /* Free blocks of a class that a cache holds; the owner needs no lock. */
 static inline size_t held(hak_cache_t *cache, unsigned class_index) {
     size_t count = count_of(&cache->magazines[class_index]);
-    if (HAK_UNLIKELY(cache->lifos || hak_sample_rate_of(cache)))
+    if (HAK_UNLIKELY(has_more_than_magazines(cache)))
         count += hak_lifo_count(cache, class_index) + hak_sample_rate_count(cache, class_index);
     return count;
 }
@@ -296,12 +300,16 @@ static HAK_OUT_OF_LINE void empty(hak_cache_t *cache, unsigned class_index) {
 static HAK_NEXT void give_left(hak_cache_t *cache) {
     const uint32_t before = hak_shard_heap_units();
     const hak_bin_t *bins = hak_shard_bins(cache->shard);
+    const bool has_more = has_more_than_magazines(cache);
     unsigned magazines = 0;
     for (unsigned w = 0; w < HAK_SHARD_CLASS_WORDS; w++) {
         for (uint64_t has = hak_shard_classes(cache->shard, w); has; has &= has - 1) {
             const unsigned i = w * 64 + hak_lowest_bit(has);
-            if (*hak_load_relaxed(&cache->magazines[i].top) && magazines < LEFT_MOST &&
-                hak_bin_is_left(&bins[i], i, held(cache, i))) {
+            void **top = hak_load_relaxed(&cache->magazines[i].top);
+            if (*top && magazines < LEFT_MOST &&
+                hak_bin_is_left(&bins[i], i,
+                                HAK_LIKELY(!has_more) ? (size_t)(top - cache->magazines[i].base)
+                                                      : held(cache, i))) {
                 empty(cache, i);
                 magazines++;
             }

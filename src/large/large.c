@@ -137,7 +137,9 @@ static unsigned merge_recent(hak_heap_t *heap, unsigned count, size_t grains) {
 }
 
 static void keep_recent(hak_heap_t *heap, hak_unit_t *unit, size_t grains) {
-    merge_recent(heap, HAK_RECENT_MAX - 1, HAK_RECENT_GRAINS - grains);
+    const size_t most = HAK_RECENT_GRAINS - grains;
+    if (hak_recent_is_beyond(&heap->recent, HAK_RECENT_MAX - 1, most))
+        merge_recent(heap, HAK_RECENT_MAX - 1, most);
     hak_recent_put(&heap->recent, unit, grains);
 }
 

@@ -39,11 +39,14 @@ HAK_FAST_PATH hak_unit_t *hak_recent_take(hak_recent_t *recent, size_t grains) {
     return NULL;
 }
 
+HAK_FAST_PATH bool hak_recent_is_beyond(const hak_recent_t *recent, unsigned count, size_t grains) {
+    return recent->count > count || hak_load_relaxed(&recent->grains) > grains;
+}
+
 /* The oldest, unless at most `count` blocks of `grains` together are left: then NULL. */
 HAK_FAST_PATH hak_unit_t *hak_recent_take_beyond(hak_recent_t *recent, unsigned count,
                                                  size_t grains) {
-    bool is_beyond = recent->count > count || hak_load_relaxed(&recent->grains) > grains;
-    return is_beyond ? hak_recent_remove(recent, 0) : NULL;
+    return hak_recent_is_beyond(recent, count, grains) ? hak_recent_remove(recent, 0) : NULL;
 }
 
 /* There must be room. */

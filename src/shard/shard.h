@@ -180,8 +180,8 @@ HAK_FAST_PATH bool hak_bin_has_pages(const hak_bin_t *bin, unsigned class_index)
  * among `cached` ones that the caller holds, and they have some pages. */
 HAK_FAST_PATH bool hak_bin_is_left(const hak_bin_t *bin, unsigned class_index, size_t cached) {
     const size_t touched = hak_load_relaxed(&bin->touched);
-    const size_t taken = touched - hak_min(touched, hak_load_relaxed(&bin->spare));
-    return (taken - hak_min(taken, cached)) * HAK_LEFT_PART <= touched &&
+    const size_t taken = touched - hak_load_relaxed(&bin->spare) - cached; /* may be below 0 */
+    return (ptrdiff_t)taken * HAK_LEFT_PART <= (ptrdiff_t)touched &&
            hak_bin_has_pages(bin, class_index);
 }
 
