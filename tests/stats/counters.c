@@ -260,19 +260,17 @@ static void promote_all_and_none(void) {
     choose("legacy");
 }
 
-/* Slabs half of whose blocks are free, then refills from them. */
-void refill_warm(void) {
+/* Slabs half of whose blocks are free, then refills from them, up to that block. */
+void refill_warm_to(int last) {
     promote_all();
     hold_every_other();
-    for (int i = 0; i < COUNT; i += 2) blocks[i] = API(malloc)(SIZE);
+    for (int i = 0; i < last; i += 2) blocks[i] = API(malloc)(SIZE);
 }
 
-/* The same, and the slabs have some left. */
-static void refill_warm_in_part(void) {
-    promote_all();
-    hold_every_other();
-    for (int i = 0; i < COUNT / 4; i += 2) blocks[i] = API(malloc)(SIZE);
-}
+void refill_warm(void) { refill_warm_to(COUNT); }
+
+/* The slabs have some left. */
+static void refill_warm_in_part(void) { refill_warm_to(COUNT / 4); }
 
 static void refill_warm_and_trim(void) {
     refill_warm_in_part();

@@ -44,6 +44,7 @@ void free_in_another_shard(void);
 void free_in_another_shard_and_drain(void);
 void leave_empty_slabs(void);
 void refill_warm(void);
+void refill_warm_to(int last);
 void swing_beside_threads(void);
 
 /* Programs of whole.c, on large and huge blocks. */

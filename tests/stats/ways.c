@@ -28,6 +28,18 @@ static void hold_beside_another_shard(void) {
     hold();
 }
 
+/* A warm slab of this shard has no used block left. While it is bound, the other shard cannot know that, and looks
+ * there before it uses fresh blocks of its own. */
+static void *allocate_many(void *unused) {
+    for (int i = 0; i < COUNT; i++) kept = API(malloc)(SIZE);
+    return unused;
+}
+
+static void hold_beside_warm_slabs(void) {
+    refill_warm_to(COUNT * 3 / 5); /* so many that one is used up, and is still bound */
+    in_a_thread(allocate_many, NULL);
+}
+
 /* What is committed already stays, and slabs with free blocks are still used. */
 static void use_up_memory(void) {
     CHECK(hakmem_option_set("LIMIT", "1M") == 0, "there is no limit");
@@ -128,7 +140,8 @@ const struct set_trial way_trials[] = {
     {{"refill", "depot", swing_beside_threads, 2, COUNT}, "HAKMEM_CACHE_BUDGET=1M"},
     {{"refill", "own", hold, 1, COUNT}, NULL},
     {{"refill", "others", allocate_in_another_shard, 1, 10}, NULL},
-    {{"refill", "own_fresh", hold_beside_another_shard, 0, 0}, NULL}, /* only beside warm slabs */
+    {{"refill", "own_fresh", hold_beside_warm_slabs, 1, COUNT}, NULL},
+    {{"refill", "own_fresh", hold_beside_another_shard, 0, 0}, NULL},
     {{"refill", "warm", refill_warm, 1, COUNT}, NULL},
     {{"refill", "budget", allocate_beyond_the_budget, 1, COUNT},
      "HAKMEM_CONF=SS_BUDGET:1,TRYLOCK_PROBES:0"},
