@@ -11,6 +11,7 @@
 #include "region/region.h"
 #include "shard/bitmaps.h"
 #include "shard/flush.h"
+#include "shard/remote.h"
 #include "shard/stock.h"
 #include "shard/verify.h"
 #include "shard/table.h"
@@ -272,8 +273,23 @@ HAK_FAST_PATH unsigned take_blocks(hak_unit_t *slab, const hak_class_t *info, un
     return taken;
 }
 
+/* After `count` blocks were taken from a slab of which `used` had been handed out before. */
+HAK_FAST_PATH void count_taken(hak_bin_t *bin, hak_unit_t *slab, unsigned used, unsigned count) {
+    HAK_ADD_OWNED(&bin->touched, slab->fresh - used);
+    HAK_ADD_OWNED(&bin->spare, (size_t)slab->fresh - used - count);
+    if (slab->free_count == 0) list_remove(bin, slab);
+}
+
+/* Free blocks of the slab were freed again: takes them out. False when others are to be told first. */
+static HAK_BEHIND bool take_out_twice(hak_bin_t *bin, hak_unit_t *slab, const hak_class_t *info,
+                                      unsigned want, hak_twice_t *twice) {
+    const unsigned used = slab->fresh, lost = hak_remote_take_out(slab, info, want, twice);
+    count_taken(bin, slab, used, lost);
+    return lost != 0;
+}
+
 unsigned hak_bin_take(hak_bin_t *bin, unsigned class_index, unsigned want, void **top, bool fresh,
-                      bool *zeroed) {
+                      hak_told_t *told) {
     const hak_class_t *info = &hak_classes[class_index];
     void **end = top + want;
     unsigned passed_over = 0;
@@ -287,6 +303,10 @@ unsigned hak_bin_take(hak_bin_t *bin, unsigned class_index, unsigned want, void 
         }
         if (HAK_UNLIKELY(slab->purged)) count_as_touched(bin, slab, info);
         slab->looked = 0;
+        if (hak_remote_finds_twice(slab, info, want)) {
+            if (take_out_twice(bin, slab, info, want, &told->twice)) continue;
+            break;
+        }
         unsigned used = slab->fresh;
         unsigned count =
             take_blocks(slab, info, (unsigned)(end - top), fresh ? info->count : used, end);
@@ -297,13 +317,11 @@ unsigned hak_bin_take(hak_bin_t *bin, unsigned class_index, unsigned want, void 
             continue;
         }
         end -= count;
-        HAK_ADD_OWNED(&bin->touched, slab->fresh - used);
-        HAK_ADD_OWNED(&bin->spare, (size_t)slab->fresh - used - count);
-        if (zeroed) {
+        if (told->zeroed) {
             size_t offset = (size_t)((char *)top[1] - hak_slab_first(slab, info));
-            *zeroed = slab->zeroed && offset >= (size_t)used * info->size;
+            *told->zeroed = slab->zeroed && offset >= (size_t)used * info->size;
         }
-        if (slab->free_count == 0) list_remove(bin, slab);
+        count_taken(bin, slab, used, count);
     }
     unsigned taken = want - (unsigned)(end - top);
     if (end > top && taken)

@@ -3,11 +3,18 @@
 
 #include "shard/shard.h"
 
+/* What a take tells beside the blocks. */
+typedef struct {
+    bool *zeroed;      /* or NULL: is the one block that is wanted known to be zero? */
+    hak_twice_t twice; /* blocks that were found free already: reported when all is done */
+} hak_told_t;
+
 /* Free blocks into top[1..], at most `want`: from listed slabs, then from
  * the kept empty slab; with `fresh` also blocks that were never in use, and whose
- * pages may not be there yet. Returns how many. Bin lock held. */
+ * pages may not be there yet. Returns how many. Free blocks that were freed again are
+ * left in told->twice (T in shard.h); the take ends where it finds some and there are others. Bin lock held. */
 unsigned hak_bin_take(hak_bin_t *bin, unsigned class_index, unsigned want, void **top, bool fresh,
-                      bool *zeroed);
+                      hak_told_t *told);
 
 /* Enters a slab that belongs to nobody, all of its blocks free. Bin lock held. */
 void hak_bin_adopt(hak_bin_t *bin, unsigned shard, unsigned class_index, hak_unit_t *slab);

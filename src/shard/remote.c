@@ -87,12 +87,18 @@ uint64_t hak_remote_free(hak_unit_t *slab, unsigned class_index, unsigned word, 
     return HAK_UNLIKELY(is_twice) ? mask : 0;
 }
 
-/* Takes blocks of a word that came back twice out of the counts. */
+/* Stores blocks of a word that came back twice. */
 static HAK_BEHIND void note_twice(const hak_unit_t *slab, const hak_class_t *info, unsigned word,
                                   uint64_t bits, hak_twice_t *twice) {
     const unsigned low = hak_lowest_bit(bits);
     *twice = (hak_twice_t){hak_slab_first(slab, info) + (word * 64u + low) * (size_t)info->size,
                            bits >> low, info->size};
+}
+
+/* The same of blocks that D3 does not merge: they leave the counts, too. */
+static HAK_BEHIND void drop_twice(const hak_unit_t *slab, const hak_class_t *info, unsigned word,
+                                  uint64_t bits, hak_twice_t *twice) {
+    note_twice(slab, info, word, bits, twice);
     hak_add_relaxed(&hak_owner_rare(hak_load_relaxed(&slab->owner))->remote,
                     -(uint64_t)hak_bit_count(bits));
 }
@@ -107,7 +113,7 @@ static uint32_t merge_remote(hak_unit_t *slab, const hak_class_t *info, uint64_t
         unsigned w = hak_lowest_bit(*words);
         uint64_t mask = hak_exchange_acq_rel(&remote[w], 0);
         const uint64_t again = mask & hak_slab_bits(slab)[w];
-        if (HAK_UNLIKELY(again != 0)) note_twice(slab, info, w, again, twice);
+        if (HAK_UNLIKELY(again != 0)) drop_twice(slab, info, w, again, twice);
         mask &= ~again;
         if (!mask) continue;
         hak_slab_bits(slab)[w] |= mask;
@@ -116,6 +122,42 @@ static uint32_t merge_remote(hak_unit_t *slab, const hak_class_t *info, uint64_t
     }
     slab->free_count = (uint16_t)(slab->free_count + merged);
     return merged;
+}
+
+/* Takes free blocks out of a word of the bitmap, as if they were handed out: D3 sets them free again. */
+static HAK_BEHIND void take_out(hak_unit_t *slab, unsigned word, uint64_t bits) {
+    uint64_t *const from = &hak_slab_bits(slab)[word];
+    const unsigned behind = word * 64 + hak_highest_bit(bits) + 1;
+    *from &= ~bits;
+    if (*from == 0) slab->words_free &= ~((uint64_t)1 << word);
+    slab->free_count = (uint16_t)(slab->free_count - hak_bit_count(bits));
+    if (behind > slab->fresh) slab->fresh = (uint16_t)behind; /* one that was never handed out */
+}
+
+HAK_NEXT uint64_t hak_remote_look(const hak_unit_t *slab, const hak_class_t *info, unsigned want,
+                                  unsigned *word) {
+    const uint64_t come = hak_load_acquire(&slab->remote_words); /* partner: F2 */
+    const uint64_t *const bits = hak_slab_bits(slab);
+    const _Atomic uint64_t *remote = hak_slab_remote(slab, info->words);
+    unsigned seen = 0;
+    for (uint64_t words = slab->words_free; words && seen < want; words &= words - 1) {
+        const unsigned w = hak_lowest_bit(words);
+        const uint64_t again = come >> w & 1 ? bits[w] & hak_load_relaxed(&remote[w]) : 0;
+        *word = w;
+        if (HAK_UNLIKELY(again != 0)) return again;
+        seen += hak_bit_count(bits[w]);
+    }
+    return 0;
+}
+
+HAK_BEHIND unsigned hak_remote_take_out(hak_unit_t *slab, const hak_class_t *info, unsigned want,
+                                        hak_twice_t *twice) {
+    unsigned word;
+    const uint64_t again = hak_remote_look(slab, info, want, &word);
+    if (twice->bits || !again) return 0; /* none: F has taken them back */
+    note_twice(slab, info, word, again, twice);
+    take_out(slab, word, again);
+    return hak_bit_count(again);
 }
 
 /* Pushes back the slabs that a bounded drain leaves. No other thread can have pushed one of them, since

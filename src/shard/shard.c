@@ -142,10 +142,9 @@ static bool others_have_used(unsigned home, unsigned class_index) {
 typedef struct {
     unsigned home, class_index, want;
     void **top;
-    bool *zeroed;      /* or NULL */
-    hak_warm_t *warm;  /* of the thread, which has found nothing in it; or NULL */
-    bool insists;      /* a slab is made even where hak_shard_leaves */
-    hak_twice_t twice; /* answer; blocks that were found free already: reported when all is done */
+    hak_warm_t *warm; /* of the thread, which has found nothing in it; or NULL */
+    bool insists;     /* a slab is made even where hak_shard_leaves */
+    hak_told_t told;  /* answer */
 } request_t;
 
 /* What a visit takes: used blocks only; used ones or, if no other shard may have any, fresh ones too; any
@@ -154,7 +153,7 @@ typedef enum { USED, USED_FIRST, ANY } what_t;
 
 static unsigned take(request_t *request, hak_bin_t *bin, bool fresh) {
     return hak_bin_take(bin, request->class_index, request->want, request->top, fresh,
-                        request->zeroed);
+                        &request->told);
 }
 
 /* Takes from listed slabs, else from a slab that is bound to another thread. */
@@ -181,7 +180,7 @@ static unsigned take_locked(request_t *request, hak_bin_t *bin, unsigned shard, 
     hak_bin_count_in(figures, class_index, HAK_SHARD_LOCKS, 1);
     if (HAK_UNLIKELY(warm != NULL)) hak_warm_release_used_up(warm, bin);
     if (!bin->head || what != ANY)
-        released = hak_remote_drain(bin, shard, class_index, &most, &request->twice);
+        released = hak_remote_drain(bin, shard, class_index, &most, &request->told.twice);
     unsigned taken = take_listed(request, bin, shard, what);
     if (taken) {
         hak_store_relaxed(&bin->rests, 0);
@@ -365,12 +364,12 @@ static bool at_budget(unsigned shard) {
 static HAK_BEHIND unsigned release_own(request_t *request) {
     hak_add_relaxed(&budget_hits, 1);
     visit_t visit = {
-        .any_warm = hak_load_relaxed(&hak_warm_seen), .keeps = true, .twice = request->twice};
+        .any_warm = hak_load_relaxed(&hak_warm_seen), .keeps = true, .twice = request->told.twice};
     for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) {
         visit.most = UINT32_MAX;
         drain_and_release(request->home, i, &visit);
     }
-    request->twice = visit.twice;
+    request->told.twice = visit.twice;
     unsigned taken = take_from(request, request->home, ANY);
     if (taken || !at_budget(request->home) || only_empty_move()) return taken;
     return take_from_others(request, USED, SEARCH_MOST);
@@ -421,31 +420,38 @@ HAK_BEHIND unsigned hak_shard_take_inside(unsigned home, unsigned class_index, u
                                           void **top, hak_twice_t *twice) {
     request_t request = {.home = home, .class_index = class_index, .want = want, .top = top};
     unsigned taken = take_anywhere(&request);
-    *twice = request.twice;
+    *twice = request.told.twice;
+    return taken;
+}
+
+/* Also tells of blocks that were freed twice. A take that brought nothing and found one may have ended there. */
+static unsigned take_and_tell(request_t *request) {
+    unsigned taken;
+    do {
+        request->told.twice.bits = 0;
+        taken = take_anywhere(request);
+        report(&request->told.twice, request->class_index);
+    } while (HAK_UNLIKELY(request->told.twice.bits != 0) && !taken);
     return taken;
 }
 
 unsigned hak_shard_take(unsigned home, unsigned class_index, unsigned want, void **top,
                         bool *zeroed) {
-    request_t request = {home, class_index, want, top, zeroed, NULL, false, {0}};
-    unsigned taken = take_anywhere(&request);
-    report(&request.twice, class_index);
-    return taken;
+    request_t request = {home, class_index, want, top, NULL, false, {zeroed, {0}}};
+    return take_and_tell(&request);
 }
 
 unsigned hak_shard_take_warm(unsigned home, unsigned class_index, unsigned want, void **top,
                              hak_warm_t *warm) {
-    request_t request = {home, class_index, want, top, NULL, warm, false, {0}};
-    unsigned taken = take_anywhere(&request);
-    report(&request.twice, class_index);
-    return taken;
+    request_t request = {home, class_index, want, top, warm, false, {0}};
+    return take_and_tell(&request);
 }
 
 void *hak_shard_take_last(unsigned home, unsigned class_index, bool *zeroed) {
     void *one[2];
-    request_t request = {home, class_index, 1, one, zeroed, NULL, true, {0}};
+    request_t request = {home, class_index, 1, one, NULL, true, {zeroed, {0}}};
     unsigned taken = take_from_pool(&request);
-    report(&request.twice, class_index);
+    report(&request.told.twice, class_index);
     return taken ? one[1] : NULL;
 }
 

@@ -55,6 +55,17 @@
  *    one of them sees the other. S stays while remote_words says that a block comes.
  *  - F3 may still push S on the stack of its former bin. A drain there passes it on: D2 first, then a look at
  *    the owner, then F2 and F3 for that. Another freer that found remote_words not 0 relies on it.
+ *  - A block that is free in the bitmap may come back before it is handed out again. Merged later, that would free
+ *    the next owner's block. So a take looks at the words that it takes from, with the lock or the claim:
+ *
+ *    T   if remote_words has bit w: mask = remote[w] & bits[w]; those are taken out of bits[w], not handed out and
+ *        told; they stay in remote[w], and D3 sets them free once
+ *
+ *    Rejected: to take them out of remote[w]. It would be 0 with bit w of remote_words set, and D could merge a
+ *    block before its F has done F2: S might leave its bin meanwhile. Rejected: to look at remote[w] without
+ *    remote_words, which costs a line that others write at each take. It would tell of a second free that stands
+ *    between F1 and F2; one that comes just after the take is no different, and cannot be told by anybody.
+ *    If F has met another slab's record (above) and takes F1 back after T saw it, a block of that slab is lost.
  *  Two cases of a double free stay undetected: S is released and used again twice between two loads of
  *  F; or F is stopped just before F1 or F2 while S and its record become another bin's, in which the same
  *  remote word, or remote_words, is not 0, so that F does not look again. Rejected: to pin S by a word of

@@ -8,6 +8,7 @@
 #include "meta/meta.h"
 #include "options/options.h"
 #include "shard/bin.h"
+#include "shard/remote.h"
 #include "shard/table.h"
 
 #define BUSY ((uintptr_t)1)
@@ -134,55 +135,66 @@ static bool has_bound(const hak_warm_t *warm) {
     return false;
 }
 
-/* One warm slab: writes up to end - top of its blocks downwards from *end. Returns the
- * new end. */
-static void **carve(hak_warm_t *warm, hak_warm_slot_t *slot, unsigned class_index, void **top,
-                    void **end, bool locked) {
-    if (!claim(slot)) return end;
+typedef struct {
+    hak_warm_t *warm;
+    unsigned class_index;
+    void **top, **end; /* blocks are written to *end and downwards, as far as *top */
+    bool locked;
+    hak_twice_t twice; /* answer; free blocks that were freed again: the carve ends there */
+} carve_t;
+
+/* One warm slab. */
+static void carve(carve_t *batch, hak_warm_slot_t *slot) {
+    if (!claim(slot)) return;
     hak_unit_t *slab = slab_of(slot);
-    unsigned taken = hak_bin_carve(slab, class_index, (unsigned)(end - top), end);
-    if (taken) HAK_ADD_OWNED(&slot->carves, 1);
-    if (locked)
-        ring_of(slab)->used += taken;
+    const unsigned want = (unsigned)(batch->end - batch->top);
+    unsigned taken = 0, lost = 0;
+    if (hak_remote_finds_twice(slab, class_of(slab), want))
+        lost = hak_remote_take_out(slab, class_of(slab), want, &batch->twice);
     else
-        HAK_ADD_OWNED(&warm->counts[HAK_WARM_TAKEN], taken);
+        taken = hak_bin_carve(slab, batch->class_index, want, batch->end);
+    if (taken) HAK_ADD_OWNED(&slot->carves, 1);
+    if (batch->locked)
+        ring_of(slab)->used += taken + lost;
+    else
+        HAK_ADD_OWNED(&batch->warm->counts[HAK_WARM_TAKEN], taken + lost);
     unclaim(slot, slab);
-    return end - taken;
+    batch->end -= taken;
 }
 
-static void **carve_all(hak_warm_t *warm, unsigned class_index, void **top, void **end,
-                        bool locked) {
+static void carve_all(carve_t *batch) {
+    hak_warm_t *warm = batch->warm;
     size_t ready = 0;
     for (unsigned i = 0; i < warm->count; i++) ready += hak_load_relaxed(&warm->slots[i].ready);
-    if (ready * PART_LEAST < (size_t)(end - top)) return end;
-    for (unsigned i = 0; i < warm->count && end > top; i++)
-        if (hak_load_relaxed(&warm->slots[i].ready) > 0)
-            end = carve(warm, &warm->slots[i], class_index, top, end, locked);
-    return end;
+    if (ready * PART_LEAST < (size_t)(batch->end - batch->top)) return;
+    for (unsigned i = 0; i < warm->count && batch->end > batch->top && !batch->twice.bits; i++)
+        if (hak_load_relaxed(&warm->slots[i].ready) > 0) carve(batch, &warm->slots[i]);
 }
 
-static void **carve_locked(hak_warm_t *warm, unsigned home, unsigned class_index, void **top,
-                           void **end) {
+static void carve_locked(carve_t *batch, unsigned home) {
+    const unsigned class_index = batch->class_index;
     hak_bin_t *bin = hak_bin_of(home, class_index);
-    void **const all = end;
+    void **const all = batch->end;
     HAK_HOLD(&bin->lock);
-    end = carve_all(warm, class_index, top, end, true);
+    carve_all(batch);
     hak_bin_count(home, class_index, HAK_SHARD_LOCKS, 1);
-    hak_bin_count(home, class_index, HAK_SHARD_MISSES, end < all);
-    hak_bin_count(home, class_index, HAK_SHARD_TAKEN, (unsigned)(all - end));
-    return end;
+    hak_bin_count(home, class_index, HAK_SHARD_MISSES, batch->end < all);
+    hak_bin_count(home, class_index, HAK_SHARD_TAKEN, (unsigned)(all - batch->end));
 }
 
 unsigned hak_warm_take(hak_warm_t *warm, unsigned home, unsigned class_index, unsigned want,
                        void **top, bool locked) {
-    void **end = top + want;
+    carve_t batch = {warm, class_index, top, top + want, locked, {0}};
     if (has_bound(warm)) {
         hak_gate_enter(); /* no fork finds a claim */
         if (!locked) HAK_ADD_OWNED(&warm->counts[HAK_WARM_ATTEMPTS], 1);
-        end = locked ? carve_locked(warm, home, class_index, top, end)
-                     : carve_all(warm, class_index, top, end, false);
+        if (locked)
+            carve_locked(&batch, home);
+        else
+            carve_all(&batch);
         hak_gate_leave();
     }
+    void **const end = batch.end;
     unsigned taken = want - (unsigned)(end - top);
     HAK_ADD_OWNED(&warm->counts[taken ? HAK_WARM_HITS : HAK_WARM_MISSES], 1);
     if (taken && !locked) {
@@ -192,6 +204,7 @@ unsigned hak_warm_take(hak_warm_t *warm, unsigned home, unsigned class_index, un
     }
     if (end > top)
         for (unsigned i = 1; i <= taken; i++) top[i] = end[i];
+    if (HAK_UNLIKELY(batch.twice.bits != 0)) hak_shard_report_twice(&batch.twice, class_index);
     return taken;
 }
 

@@ -83,6 +83,34 @@ static void prepare_guarded(void) {
     prepare_full_and_empty(WORLD_PAIR, 2, 0);
     world_guard();
 }
+/* Two slabs are pending. A bounded drain takes the first, which has one block; the second has a free one that was
+ * freed again. */
+static void prepare_freed_again_behind(void) {
+    prepare_two_pairs();
+    world_free(0, WORLD_PAIR, block[2]);
+    world_free_again(1, WORLD_PAIR, block[2]);
+    world_free(1, WORLD_PAIR, block[0]);
+}
+/* The same, and an empty slab that the bin keeps, so that the second may leave. */
+static void prepare_freed_again_and_empty(void) {
+    void *other[2];
+    world_reset(3);
+    EXPLORE_CHECK(world_take(0, WORLD_PAIR, 2, other) == 2 &&
+                      world_take(0, WORLD_PAIR, 2, block) == 2 &&
+                      world_take(0, WORLD_PAIR, 2, block + 2) == 2,
+                  "no slabs to begin with");
+    for (unsigned i = 0; i < 2; i++) world_free(0, WORLD_PAIR, other[i]);
+    world_free(0, WORLD_PAIR, block[2]);
+    world_free_again(1, WORLD_PAIR, block[2]);
+    world_free(1, WORLD_PAIR, block[0]);
+}
+/* A free block of each of three slabs was freed again. A bounded drain meets the first; the take behind it begins with
+ * the third, and ends there. */
+static void prepare_three_freed_again(void) {
+    prepare_three_pairs();
+    for (unsigned i = 0; i < 6; i += 2) world_free(0, WORLD_PAIR, block[i]);
+    for (unsigned i = 6; i; i -= 2) world_free_again(1, WORLD_PAIR, block[i - 2]);
+}
 /* The same, to fork. */
 static void prepare_quad_to_fork(void) {
     prepare_quad();
@@ -142,6 +170,24 @@ static void free_two_words_apart(void) {
 static void take_pair(void) {
     void *taken[1];
     world_take(0, WORLD_PAIR, 1, taken);
+}
+
+static void take_two_of_pairs(void) {
+    void *taken[2];
+    EXPLORE_CHECK(world_take(0, WORLD_PAIR, 2, taken) >= 1, "no memory");
+}
+
+static void take_two_and_return_them(void) {
+    void *taken[2];
+    const unsigned count = world_take(0, WORLD_PAIR, 2, taken);
+    for (unsigned i = 0; i < count; i++) world_free(0, WORLD_PAIR, taken[i]);
+}
+
+/* A program that goes on after three reports gets a block. */
+static void take_three_times(void) {
+    void *taken[1];
+    for (unsigned i = 0; i < 3; i++)
+        EXPLORE_CHECK(world_take(0, WORLD_PAIR, 1, taken) == 1, "no block, though some are free");
 }
 
 static void take_two_words(void) {
@@ -414,6 +460,18 @@ static const explore_scenario_t scenarios[] = {
     {"a double free while the record of the slab serves another one",
      prepare_record_and_units_that_move,
      {free_pair_locally, free_pair_1_twice, take_one_and_adopt_as_quad},
+     RULES},
+    {"a take where a free block was freed again from afar",
+     prepare_freed_again_behind,
+     {take_two_of_pairs, free_pair_3, sweep},
+     RULES},
+    {"a take where a free block was freed again, and its slab leaves",
+     prepare_freed_again_and_empty,
+     {take_two_and_return_them, free_pair_3, sweep},
+     RULES},
+    {"takes where a free block of three slabs was freed again",
+     prepare_three_freed_again,
+     {take_three_times, sweep},
      RULES},
     {"a batch for a slab that is all in use",
      prepare_two_words,

@@ -73,6 +73,18 @@ static void prepare_freed_afar(void) {
     world_free(1, WORLD_QUAD, block[1]);
 }
 
+/* What a carve would take first is freed once more, from the other shard. */
+static void prepare_freed_again_afar(void) {
+    prepare();
+    world_free_again(1, WORLD_QUAD, block[2]);
+}
+
+/* The same of two blocks, of which a carve would take both. */
+static void prepare_two_freed_again_afar(void) {
+    prepare_freed_again_afar();
+    world_free_again(1, WORLD_QUAD, block[3]);
+}
+
 static void prepare_two_threads(void) {
     void *more[4];
     prepare_bound(2);
@@ -103,6 +115,16 @@ static void carve_and_return(void) {
 static void refill(void) {
     void *taken[2];
     world_refill(warm, 2, taken);
+}
+
+static void carve_two(void) {
+    void *taken[2];
+    world_carve(warm, 2, taken);
+}
+
+static void carve_locked(void) {
+    void *taken[1];
+    world_carve_locked(warm, 1, taken);
 }
 
 static void carve_and_exit(void) {
@@ -169,11 +191,13 @@ static void free_3_twice(void) {
 static void free_3_from_two_shards(void) {
     world_free(1, WORLD_QUAD, block[3]);
     world_free_again(0, WORLD_QUAD, block[3]);
+    world_check_told();
 }
 
 static void free_0_from_two_shards_apart(void) {
     free_0();
     free_0_and_2(0);
+    world_check_told();
 }
 
 static void free_0_twice_apart(void) {
@@ -192,6 +216,7 @@ static void free_0_from_two_shards_in_turn(void) {
     world_free(0, WORLD_QUAD, other[1]);
     free_0();
     free_in_turn_again();
+    world_check_told();
 }
 
 /* The second slab is full; then a block of it is freed again. */
@@ -228,6 +253,18 @@ static const explore_scenario_t scenarios[] = {
     {"a double free in a batch of two slabs in turn, from home",
      prepare_two_slabs,
      {sweep, free_0_twice_in_turn},
+     RULES},
+    {"a carve where a free block was freed again from afar",
+     prepare_freed_again_afar,
+     {carve_one, free_0, sweep},
+     RULES},
+    {"a carve under the lock where a free block was freed again from afar",
+     prepare_freed_again_afar,
+     {carve_locked, free_0, sweep},
+     RULES},
+    {"a carve where two free blocks were freed again from afar",
+     prepare_two_freed_again_afar,
+     {carve_two, free_0, sweep},
      RULES},
     {"two threads with warm slabs of one bin", prepare_two_threads, {refill, refill_other}, RULES},
     {"a carve and a batch of blocks that lie apart",

@@ -39,10 +39,14 @@ hak_warm_t *world_warm(void);
 
 /* The same ledger for hak_warm_take, and for a refill: hak_shard_take_warm when that has none. */
 unsigned world_carve(hak_warm_t *warm, unsigned want, void **blocks);
+unsigned world_carve_locked(hak_warm_t *warm, unsigned want, void **blocks);
 unsigned world_refill(hak_warm_t *warm, unsigned want, void **blocks);
 
 /* Frees a block for the second time; the ledger expects one report of that. */
 void world_free_again(unsigned home, unsigned class_index, void *block);
+
+/* After such a free that the call must tell, and not a later one. */
+void world_check_told(void);
 
 /* Frees blocks in one batch, blocks[twice] for the second time, if there is one. */
 void world_free_batch(unsigned home, unsigned class_index, void *const *blocks, unsigned count,

@@ -76,10 +76,18 @@ unsigned world_take(unsigned home, unsigned class_index, unsigned want, void **b
     return enter_taken(class_index, want, taken, top, blocks);
 }
 
-unsigned world_carve(hak_warm_t *warm, unsigned want, void **blocks) {
+static unsigned carve(hak_warm_t *warm, unsigned want, void **blocks, bool locked) {
     void *top[LIVE_MAX + 1];
-    unsigned taken = hak_warm_take(warm, 0, WORLD_QUAD, want, top, false);
+    unsigned taken = hak_warm_take(warm, 0, WORLD_QUAD, want, top, locked);
     return enter_taken(WORLD_QUAD, want, taken, top, blocks);
+}
+
+unsigned world_carve(hak_warm_t *warm, unsigned want, void **blocks) {
+    return carve(warm, want, blocks, false);
+}
+
+unsigned world_carve_locked(hak_warm_t *warm, unsigned want, void **blocks) {
+    return carve(warm, want, blocks, true);
 }
 
 unsigned world_refill(hak_warm_t *warm, unsigned want, void **blocks) {
@@ -103,6 +111,11 @@ void world_free(unsigned home, unsigned class_index, void *block) {
 void world_free_again(unsigned home, unsigned class_index, void *block) {
     reports_expected++;
     hak_shard_flush(home, class_index, &block, 1);
+}
+
+void world_check_told(void) {
+    EXPLORE_CHECK(reports == reports_expected,
+                  "%u double frees are told by the call, there were %u", reports, reports_expected);
 }
 
 void world_free_batch(unsigned home, unsigned class_index, void *const *blocks, unsigned count,
