@@ -243,13 +243,24 @@ HAK_BEHIND bool hak_pool_take_behind(hak_unit_t *first, unsigned before, unsigne
 
 HAK_BEHIND bool hak_pool_gives_whole(void) { return hak_one_slab_each(); }
 
-/* Up to `most` untouched units of a superslab that has no free dirty ones. Lock held. */
-static hak_unit_t *take_ahead(hak_superslab_t *super, unsigned most) {
+/* The first `most` free units of a superslab, or fewer; none where some have pages. In one step: each move of the
+ * superslab from list to list writes to neighbours' records, which other CPUs wrote last. Lock held. */
+static HAK_BEHIND hak_unit_t *take_ahead(hak_superslab_t *super, unsigned most) {
     hak_unit_t *first = NULL, **end = &first;
-    bool zeroed;
-    while (most-- && super->free && !(super->free & super->dirty)) {
-        hak_unit_t *unit = take_from(super, 1, &zeroed);
-        if (!unit) break;
+    uint32_t mask = 0;
+    unsigned count = 0;
+    if (super->free & super->dirty) return NULL;
+    for (uint32_t left = super->free; left && count < most; left &= left - 1, count++)
+        mask |= left & -left;
+    if (!count || !hak_commit_charge((size_t)count << HAK_UNIT_SHIFT)) return NULL;
+    hak_lists_remove(super);
+    super->free &= ~mask;
+    super->dirty |= mask;
+    hak_lists_insert(super);
+    hak_pool_add_used(count);
+    for (; mask; mask &= mask - 1) {
+        hak_unit_t *unit = &super->units[hak_lowest_bit(mask)];
+        hak_pool_count_taken();
         unit->stocked = true;
         unit->next = NULL;
         *end = unit;
