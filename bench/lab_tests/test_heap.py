@@ -5,12 +5,14 @@ import gzip
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from hakmem_lab.errors import BadInput, LabError
-from hakmem_lab.heap import command, names, options, output, page, perf_map, pprof, read, state, words
+from hakmem_lab.heap import command, names, options, output, page, perf_map, pprof, read, sources, state, words
+from hakmem_lab.paths import ROOT
 
 TEXT = """heap profile: 1000: 48000 [3000: 144000] @ heapprofile
 # hakmem rate 524288 process 77 samples 12 live 4 dropped 0 ms 2500 peak_ms 1500
@@ -82,12 +84,53 @@ def test_foreign_files_are_refused_before_anything_is_installed(tmp_path, text):
         options.prof_parser().check(argparse.Namespace(source=str(path), out=None))
 
 
+@pytest.fixture
+def fresh(tmp_path):
+    """Calls the lab as in a fresh clone: no package is there, and what would install some fails."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name, line in (("python3", f'exec {sys.executable} -S "$@"'), ("make", "echo installs >&2; exit 1"),
+                       ("hakmem", "echo no statistics >&2; exit 1")):  # fmt: skip
+        (folder / name).write_text(f"#!/bin/sh\n{line}\n")
+        (folder / name).chmod(0o755)
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("HAKMEM_")}
+
+    def call(*words):
+        return subprocess.run(
+            [ROOT / "scripts" / "lab", *words], capture_output=True, text=True, timeout=300, check=False,
+            env={**clean, "PATH": f"{folder}:{clean['PATH']}"}, cwd=tmp_path,
+        )  # fmt: skip
+
+    return call
+
+
+def test_prof_needs_no_package(fresh, profile):
+    done = fresh("prof", "a.heap", "-o", "g.pb.gz")
+    assert (done.returncode, done.stderr) == (0, "") and "12 samples" in done.stdout
+    assert (profile.path.parent / "g.pb.gz").read_bytes() == pprof.packed(profile)
+
+
+@pytest.mark.parametrize("text, why", [
+    ("{}", "is no JSON of a running process"), ("{", "is no JSON of a running process"),
+    ('{"time":1}\n', "a.heap, line 1 is no JSON"), (TEXT.replace("MAPPED", "?"), "its end is missing"),
+    (TEXT.replace("# size 64", "?"), "a.heap, line 3: this is no site"), ("[]", "is no heap profile"),
+])  # fmt: skip
+def test_what_has_nothing_to_draw_is_refused_before_packages_are_installed(fresh, tmp_path, text, why):
+    (tmp_path / "good.heap").write_text(TEXT)
+    (tmp_path / "a.heap").write_text(text)
+    done = fresh("heap_report", "good.heap", "a.heap")
+    assert done.returncode in (1, 2) and done.stderr.count("\n") == 1 and why in done.stderr, done.stderr
+    done = fresh("heap_report", str(os.getpid()))
+    assert done.returncode == 1 and f"no statistics; process {os.getpid()} writes no profiles" in done.stderr
+    assert "installs" in fresh("heap_report", "good.heap").stderr
+
+
 @pytest.mark.parametrize("number", ["none", "", "0", "60", "²"])
 def test_a_process_without_a_profile_is_told(monkeypatch, number):
     settings = {"HAKMEM_PROF": "1", "HAKMEM_PROF_SIGNAL": number}
-    monkeypatch.setattr(command, "_settings", lambda pid: settings)
+    monkeypatch.setattr(sources, "_settings", lambda pid: settings)
     with pytest.raises(LabError, match="writes no profiles"):
-        command._ask(os.getpid())
+        sources.ask(os.getpid())
 
 
 def test_pprof_has_samples_and_strings(profile):
@@ -125,15 +168,15 @@ def test_a_profile_of_an_earlier_process_of_that_number_is_none_of_this_one(monk
     """In a container the number of a process is the same after each start."""
     (tmp_path / "p.1").write_text(TEXT)
     settings = {"HAKMEM_PROF": "1", "HAKMEM_PROF_FILE": str(tmp_path / "p")}
-    monkeypatch.setattr(command, "_settings", lambda pid: settings)
-    monkeypatch.setattr(command, "_catches", lambda pid, number: True)
-    monkeypatch.setattr(command, "SECONDS", 5)
+    monkeypatch.setattr(sources, "_settings", lambda pid: settings)
+    monkeypatch.setattr(sources, "_catches", lambda pid, number: True)
+    monkeypatch.setattr(sources, "SECONDS", 5)
 
     def answer(_pid, _number):
         (tmp_path / "p.1").write_text(TEXT + "7-8 rw-p 0 00:00 0 [stack]\n")
 
     monkeypatch.setattr(os, "kill", answer)
-    assert command._ask(os.getpid()) == tmp_path / "p.1"
+    assert sources.ask(os.getpid()) == tmp_path / "p.1"
 
 
 def test_the_page_tells_what_stands_out(profile):

@@ -20,6 +20,8 @@ SUITES = {
 KEEPERS = ("save_prof_sweep",)  # suites that add to the notes of the day
 SCRIPTS = (*SUITES, "kill_bench", "perf_report")
 PACKAGES = ("rich", "psutil", "numpy", "scipy", "matplotlib", "jinja2")
+# What a command needs: what `make` builds and the lab's packages; the packages; only Python.
+BUILD, PACKAGES_ONLY, PYTHON = "build", "packages", "python"
 NAME = "HAKMEM_BENCH_NAME"  # in the environment: what the user typed, when it is make
 
 
@@ -30,7 +32,7 @@ class Command:
     parser: str
     run: str
     about: str
-    builds: bool = True  # it needs what `make` builds
+    needs: str = BUILD
 
 
 COMMANDS = {
@@ -42,22 +44,22 @@ COMMANDS = {
     "tune": Command("tune.options:parser", "tune.command:run",
                     "the options of HAKMEM that serve a program of yours best"),
     "prof": Command("heap.options:prof_parser", "heap.command:prof",
-                    "a heap profile as pprof reads it, of a process or a file", builds=False),
+                    "a heap profile as pprof reads it, of a process or a file", PYTHON),
     "heap_report": Command("heap.options:report_parser", "heap.command:report",
                            "heap profiles as an HTML page: flame graph, sites, classes",
-                           builds=False),
+                           PACKAGES_ONLY),
     "run": Command("cli:run_parser", "realrun:run",
                    "a real program on the system allocator and on HAKMEM"),
     "page": Command("cli:page_parser", "page.command:run",
                     "the comparison page, from a run of its own or from a folder"),
     "published": Command("cli:published_parser", "page.readme:run",
-                         "the README's table and the drawings, from a published run", builds=False),
+                         "the README's table and the drawings, from a published run", PACKAGES_ONLY),
     "report": Command("cli:report_parser", "html:run",
-                      "the HTML report of a folder, drawn anew", builds=False),
+                      "the HTML report of a folder, drawn anew", PACKAGES_ONLY),
     "perf_report": Command("profile.command:parser", "profile.command:run",
                            "counters, hot spots, call graph, annotated malloc and free"),
     "kill_bench": Command("suites.kill:parser", "suites.kill:run",
-                          "ends what benchmarks left running", builds=False),
+                          "ends what benchmarks left running", PACKAGES_ONLY),
     "misuse": Command("misuse:parser", "misuse:run",
                       "which double frees, overflows and other misuse each allocator notices"),
     "scale": Command("scale.options:parser", "scale.command:run",
@@ -112,14 +114,16 @@ def read(argv):
             parser.check(options)
     except BadInput as error:
         parser.error(str(error))
+    except LabError as error:  # what it names has nothing for it
+        print(f"{parser.prog}: {error}", file=sys.stderr)
+        raise SystemExit(error.status) from None
     return name, options
 
 
-def builds(name, options) -> bool:
-    """Whether the command needs what `make` builds."""
-    if getattr(options, "source", None) is not None:  # a page from a folder
-        return False
-    return name in SUITES or COMMANDS[name].builds
+def needs(name, options) -> str:
+    if name == "page" and options.source is not None:  # from a folder
+        return PACKAGES_ONLY
+    return BUILD if name in SUITES else COMMANDS[name].needs
 
 
 def run_suite(name, options, argv) -> int:

@@ -1,79 +1,18 @@
 """`hakmem prof` and `hakmem report`."""
 
-import json
-import os
 import re
-import subprocess
-import time
 from collections import Counter
 from pathlib import Path
 
 from ..errors import LabError
-from . import output, pprof, state
-from .options import is_process, profile_for
-from .read import read, size
-
-SIGNAL, FILE = "60", "hakmem.%p.heap"  # the defaults of PROF_SIGNAL and PROF_FILE
-SECONDS = 30
-
-
-def _published(pid) -> dict:
-    """The options on the live page of a process: a server may have written its title over its environment."""
-    command = os.environ.get("HAKMEM_BENCH_COMMAND")
-    if not command:
-        return {}
-    shown = subprocess.run([command, "stat", str(pid), "--json"], capture_output=True, check=False)
-    options = json.loads(shown.stdout)["options"] if shown.returncode == 0 else {}
-    return {name: option["value"] for name, option in options.items()}
-
-
-def _settings(pid) -> dict:
-    try:
-        text = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="surrogateescape")
-    except OSError as error:
-        raise LabError(f"process {pid}: {error.strerror}") from None
-    found = dict(pair.split("=", 1) for pair in text.split("\0") if "=" in pair)
-    words = found.get("HAKMEM_CONF", "").split(",")
-    for name, _, value in (word.partition(":") for word in words):
-        found.setdefault(name if name.startswith("HAKMEM_") else f"HAKMEM_{name}", value)
-    return found if "HAKMEM_PROF" in found else {**found, **_published(pid)}
-
-
-def _catches(pid, number) -> bool:
-    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
-    caught = next(line for line in status.splitlines() if line.startswith("SigCgt:"))
-    return int(caught.split()[1], 16) >> (number - 1) & 1 == 1
-
-
-def _dumps(pattern) -> set:
-    """Files, and when each was written: an earlier process of the same number may have left one of that name."""
-    found = {path for path in pattern.parent.glob(pattern.name + ".*") if path.suffix[1:].isdigit()}
-    return {(path, path.stat().st_mtime_ns) for path in found}
-
-
-def _ask(pid) -> Path:
-    """The profile that a process writes now."""
-    settings = _settings(pid)
-    told = settings.get("HAKMEM_PROF_SIGNAL", SIGNAL)
-    number = int(told if told.isdecimal() else SIGNAL)  # the library keeps its default, too
-    if settings.get("HAKMEM_PROF") != "1" or not number or not _catches(pid, number):
-        raise LabError(f"process {pid} writes no profiles: start it with HAKMEM_PROF=1, and leave"
-                       " it HAKMEM_PROF_SIGNAL")  # fmt: skip
-    name = (settings.get("HAKMEM_PROF_FILE") or FILE).replace("%p", str(pid))
-    pattern = Path(os.readlink(f"/proc/{pid}/cwd")) / name
-    before = _dumps(pattern)
-    os.kill(pid, number)
-    end = time.monotonic() + SECONDS
-    while time.monotonic() < end:
-        for path, _ in _dumps(pattern) - before:
-            if "[stack]" in path.read_text(encoding="utf-8", errors="replace"):
-                return path
-        time.sleep(0.02)
-    raise LabError(f"process {pid} wrote no profile within {SECONDS} s")
+from . import output, pprof, sources
+from .options import profile_for
+from .read import Profile, name, read, size
+from .sources import is_process
 
 
 def prof(options) -> int:
-    source = _ask(int(options.source)) if is_process(options.source) else Path(options.source)
+    source = sources.ask(int(options.source)) if is_process(options.source) else Path(options.source)
     profile = read(source)
     out = options.out or profile_for(source)
     kept = output.write(out, pprof.packed(profile))
@@ -81,29 +20,6 @@ def prof(options) -> int:
     print(f"{out}: {profile.samples} samples, {size(profile.live)} in use, {size(profile.peak)} at the peak{kept};"
           f" go tool pprof -top{index} {out}")  # fmt: skip
     return 0
-
-
-def _look_at(pid, profiles, states) -> None:
-    """What a running process tells: its memory, a profile, or both."""
-    problems = []
-    words = [os.environ.get("HAKMEM_BENCH_COMMAND", "hakmem"), "stat", str(pid), "--json", "--map"]
-    try:
-        shown = subprocess.run(words, capture_output=True, check=False, text=True)
-    except OSError as error:
-        raise LabError(f"{words[0]}: {error.strerror}") from None
-    if shown.returncode == 0:
-        states += state.read(shown.stdout, f"process {pid}")
-        states[-1].time = time.time()
-    else:
-        problems.append(shown.stderr.strip())
-    try:
-        profiles.append(read(_ask(pid)))
-    except LabError as error:
-        problems.append(str(error))
-    if len(problems) == 2:
-        raise LabError("; ".join(problems))
-    for problem in problems:
-        print(f"left out: {problem}")
 
 
 def of_one_program(profiles) -> list:
@@ -150,19 +66,19 @@ def report(options) -> int:
         from . import page
     except ImportError:
         raise LabError("the page needs plotly: python3 -m pip install plotly") from None
-    profiles, states = [], []
+    found = []
     for source in sorted(options.sources, key=is_process):  # what a process says now is the newest
         if is_process(source):
-            _look_at(int(source), profiles, states)
-            continue
-        try:
-            text = Path(source).read_text(encoding="utf-8", errors="surrogateescape")
-        except OSError as error:
-            raise LabError(f"{source}: {error.strerror}") from None
-        if text.lstrip().startswith("{"):
-            states += state.read(text, source)
+            told, problems = sources.of_process(int(source))
+            for problem in problems:
+                print(f"left out: {problem}")
         else:
-            profiles.append(read(source))
+            told = options.looked_at.get(source) or sources.of_file(source)
+        found += told
+    profiles = [one for one in found if isinstance(one, Profile)]
+    states = [one for one in found if not isinstance(one, Profile)]
+    for profile in profiles:
+        name(profile)
     drawn = page.draw(in_order(of_one_program(profiles)), states).encode("utf-8", errors="replace")
     kept = output.write(options.out, drawn)
     print(f"{options.out}: opens in a browser, from disk{kept}")

@@ -6,13 +6,10 @@ from pathlib import Path
 
 from ..cli import Parser
 from ..errors import BadInput
-from . import output
+from . import output, sources
+from .sources import is_process
 
 PROFILE = (b"heap profile:",)  # how the files begin
-
-
-def is_process(source) -> bool:
-    return source.isascii() and source.isdigit()
 
 
 def profile_for(source) -> Path:
@@ -26,11 +23,11 @@ def _is_device(path) -> bool:
     return stat.S_ISCHR(os.stat(path).st_mode) or stat.S_ISBLK(os.stat(path).st_mode)
 
 
-def _check(sources, beginnings) -> None:
+def _check(named, beginnings) -> None:
     """Before anything is built or installed for them. A pipe is not opened, since it gives its text once."""
-    if not sources:
+    if not named:
         raise BadInput("no process or file given")
-    for source in sources:
+    for source in named:
         if is_process(source):
             if not os.path.exists(f"/proc/{source}"):
                 raise BadInput(f"there is no process {source}")
@@ -41,6 +38,13 @@ def _check(sources, beginnings) -> None:
             raise BadInput(f"{source} is not a file that can be read")
         elif os.path.isfile(source) and not Path(source).open("rb").read(64).lstrip().startswith(beginnings):
             raise BadInput(f"{source} is no heap profile of HAKMEM")
+
+
+def _look(named) -> dict:
+    """What the files of a report have, before packages are installed to draw it: {name: what was read}."""
+    for source in filter(is_process, named):
+        sources.check(int(source))
+    return {source: sources.of_file(source) for source in named if not is_process(source) and os.path.isfile(source)}
 
 
 def prof_parser():
@@ -76,6 +80,7 @@ def report_parser():
     def check(options):
         _check(options.sources, (*PROFILE, b"{"))
         output.check(options.out, options.sources)
+        options.looked_at = _look(options.sources)
 
     parser.check = check
     return parser

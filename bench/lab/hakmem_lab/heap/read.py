@@ -137,11 +137,22 @@ class Profile:
         return without_interpreter(names[::-1])
 
 
-def read(path) -> Profile:
+def text_of(path) -> str:
     try:
-        lines = Path(path).read_text(encoding="utf-8", errors="surrogateescape").split("\n")
+        return Path(path).read_text(encoding="utf-8", errors="surrogateescape")
     except OSError as error:
         raise LabError(f"{path}: {error.strerror}") from None
+
+
+def read(path) -> Profile:
+    profile = parse(path, text_of(path))
+    name(profile)
+    return profile
+
+
+def parse(path, text) -> Profile:
+    """The profile; its frames have no names yet."""
+    lines = text.split("\n")
     head = HEAD.match(lines[1]) if len(lines) > 1 else None
     if not head or "MAPPED_LIBRARIES:" not in lines:
         raise LabError(f"{path} is no heap profile of HAKMEM, or its end is missing")
@@ -154,9 +165,7 @@ def read(path) -> Profile:
             raise LabError(f"{path}, line {i + 1}: this is no site")
         frames = tuple(int(word, 16) for word in first.group(5).split())
         sites.append(Site(*map(int, first.groups()[:4]), frames, *map(int, rest.groups())))
-    profile = Profile(Path(path), rate, process, samples, dropped, ms, peak_ms, sites, _mappings(lines[end + 1 :]))
-    _name(profile)
-    return profile
+    return Profile(Path(path), rate, process, samples, dropped, ms, peak_ms, sites, _mappings(lines[end + 1 :]))
 
 
 def _mappings(lines) -> list:
@@ -235,7 +244,7 @@ def _without_guesses(path, answers) -> dict:
             if address not in guessed or any(start <= address < end for start, end in covered)}  # fmt: skip
 
 
-def _name(profile) -> None:
+def name(profile) -> None:
     """Fills profile.frames. A frame's place is in the instruction that calls, before the address."""
     wanted, made = {}, PerfMap(profile.process)
     for address in {address for site in profile.sites for address in site.frames}:
