@@ -22,7 +22,10 @@ __attribute__((format(printf, 1, 2))) static void warn(const char *format, ...) 
     va_start(arguments, format);
     int size = vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
-    if (size > 0) hak_os_write_stderr(line, hak_min((size_t)size, sizeof line - 1));
+    if (size <= 0) return;
+    size_t end = hak_min((size_t)size, sizeof line - 1);
+    for (size_t i = 0; i + 1 < end; i++) line[i] = hak_printable(line[i]); /* values, names */
+    hak_os_write_stderr(line, end);
 }
 
 static int shown(hak_text_t text) { return (int)hak_min(text.size, SHOWN_MOST); }

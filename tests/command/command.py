@@ -329,7 +329,7 @@ def case_scripts(folder):
         return path
 
     bad = script("bad", f"#!{static}\n")
-    expect_line(hakmem("run", bad), 125, static, f"which runs {bad}", "statically linked")
+    expect_line(hakmem("run", bad), 125, f"{static} (which runs {bad}) is statically linked")
     twice = script("twice", f"#! {bad} argument\n")
     expect_line(hakmem("run", twice), 125, static, f"which runs {twice}", "statically linked")
     by_env = script("by_env", "#!/usr/bin/env static\n")
@@ -337,6 +337,12 @@ def case_scripts(folder):
                 f"which runs {by_env}", "statically linked")
     expect_served(folder, script("good", f"#!/bin/sh\nexec {witness}\n"))
     expect_served(folder, script("bare", f"exec {witness}\n"))
+    expect_served(folder, script("empty", f"#! \nexec {witness}\n"))
+    none, data = script("none", "#!/no/such/program -x\n"), script("data", "")
+    os.chmod(data, 0o644)
+    expect_line(hakmem("run", none), 127, f"hakmem: run: {none}: its interpreter /no/such/program does not exist")
+    expect_line(hakmem("run", script("of_none", f"#!{none}\n")), 127, f" {none}: its interpreter /no/such/program ")
+    expect_line(hakmem("run", script("of_data", f"#!{data}\n")), 126, f"its interpreter {data} cannot be executed")
     expect_served(folder, script("env", "#!/usr/bin/env -S A=1 witness\n"),
                   env={"PATH": f"{folder}:/usr/bin:/bin"})
 

@@ -416,6 +416,25 @@ static void a_broken_conf_is_told(void **state) {
         "lists them\n");
 }
 
+/* A terminal would execute them. */
+static void a_warning_has_no_control_character(void **state) {
+    (void)state;
+    model_reset();
+    char warning[1000], accepted[600];
+    accepted_words(HAK_OPTION_SHARDS, accepted, sizeof accepted);
+    snprintf(warning, sizeof warning,
+             "hakmem: option HAKMEM_SHARDS: '?[31m1??2' is not %s; it is ignored\n", accepted);
+    expect_one("HAKMEM_SHARDS=\33[31m1\n\x9b"
+               "2",
+               warning);
+    expect_one(
+        "HAKMEM_\33[2J=1",
+        "hakmem: unknown option HAKMEM_?[2J is ignored; `hakmem options --all` lists them\n");
+    model_set(HAK_OPTION_CONF, "\33c", "environment");
+    expect_one("HAKMEM_CONF=\33c",
+               "hakmem: option HAKMEM_CONF: '?c' is not name:value; it is ignored\n");
+}
+
 static void a_profile_sets_what_its_rows_say(void **state) {
     (void)state;
     unsigned count[HAK_PROFILE_COUNT] = {0};
@@ -503,6 +522,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(other_names_are_left_alone),
         cmocka_unit_test(what_is_nearer_wins),
         cmocka_unit_test(a_broken_conf_is_told),
+        cmocka_unit_test(a_warning_has_no_control_character),
         cmocka_unit_test(a_profile_sets_what_its_rows_say),
         cmocka_unit_test(what_is_set_stands_out_of_its_profile),
         cmocka_unit_test(with_raised_rights_the_environment_is_ignored),

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "binary.h"
+#include "command.h"
 
 enum { SCRIPTS_MOST = 4 }; /* depth of scripts that scripts interpret; the kernel's limit */
 
@@ -163,11 +164,18 @@ static bool find_env_program(const binary_t *script, char *path, size_t size) {
     return false;
 }
 
+/* The kernel would say of the script itself that it does not exist. */
+static void require_interpreter(const char *script, const char *path) {
+    if (access(path, X_OK) == 0) return;
+    bool exists = errno != ENOENT;
+    fail(exists ? STATUS_NOT_EXEC : STATUS_NOT_FOUND, "run: %s: its interpreter %s %s", script,
+         path, exists ? "cannot be executed" : "does not exist");
+}
+
 static bool check(const char *path, const char *script, const char *library, int depth) {
     char subject[2 * PATH_MAX + 20], next[PATH_MAX];
     binary_t binary;
-    snprintf(subject, sizeof subject, "%s%s%s", path, script ? ", which runs " : "",
-             script ? script : "");
+    snprintf(subject, sizeof subject, script ? "%s (which runs %s)" : "%s", path, script);
     binary_read(path, &binary);
     if (!script) script = path;
     switch (binary.kind) {
@@ -184,6 +192,8 @@ static bool check(const char *path, const char *script, const char *library, int
         break;
     }
     if (depth > SCRIPTS_MOST) return explain("%s is a script of too many scripts", subject);
+    if (!*binary.interpreter) return check("/bin/sh", script, library, depth + 1);
+    require_interpreter(path, binary.interpreter);
     if (find_env_program(&binary, next, sizeof next))
         return check(next, script, library, depth + 1);
     return check(binary.interpreter, script, library, depth + 1);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/base.h"
+
 FILE *proc_open(pid_t pid, const char *file) {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, file);
@@ -15,8 +17,7 @@ const char *proc_name(pid_t pid, char name[PROC_NAME_SIZE]) {
     if (!comm || !fgets(name, PROC_NAME_SIZE, comm)) name[0] = 0;
     if (comm) fclose(comm);
     name[strcspn(name, "\n")] = 0;
-    for (char *c = name; *c; c++)
-        if (*c < ' ' || *c >= 127) *c = '?';
+    for (char *c = name; *c; c++) *c = hak_printable(*c);
     return name;
 }
 

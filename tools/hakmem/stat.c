@@ -163,9 +163,8 @@ static void print_values(const json_t *root) {
     }
 }
 
-/* Replaces control characters, because a terminal would execute them. */
 static void print_plain(const char *text) {
-    for (; *text; text++) putchar(*text >= ' ' && *text < 127 ? *text : '?');
+    for (; *text; text++) putchar(hak_printable(*text));
 }
 
 static void print_options(const json_t *root) {
