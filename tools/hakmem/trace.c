@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,10 +91,13 @@ static bool make_trace(const char *path, const char *kept) {
     bool is_kept = stat(path, &there) == 0 && S_ISREG(there.st_mode) && there.st_size > 0;
     if (is_kept && rename(path, kept) != 0)
         fail(STATUS_RUN, "record: %s cannot be kept as %s: %s", path, kept, strerror(errno));
+    void (*const before)(int) = signal(SIGXFSZ, SIG_IGN); /* of a file at the limit of files' sizes */
     FILE *file = fopen(path, "we");
     bool is_written = file && fputs(TRACE_MAGIC, file) >= 0;
-    if (!file || fclose(file) != 0 || !is_written) {
-        int error = errno;
+    is_written = file && fclose(file) == 0 && is_written;
+    const int error = errno;
+    signal(SIGXFSZ, before);
+    if (!is_written) {
         if (file)
             unmake_trace(path, kept, is_kept);
         else if (is_kept)

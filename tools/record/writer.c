@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -97,13 +98,30 @@ __attribute__((format(printf, 1, 2))) static void say(const char *format, ...) {
 }
 
 /* A full disk takes a part of it, and refuses the rest by an error. */
-static bool write_whole(int file, const unsigned char *from, size_t size) {
+static int write_part(int file, const unsigned char *from, size_t size) {
     while (size) {
         ssize_t done = write(file, from, size);
-        if (done < 0 && errno != EINTR) return false;
+        if (done < 0 && errno != EINTR) return errno;
         if (done > 0) from += done, size -= (size_t)done;
     }
-    return true;
+    return 0;
+}
+
+/* The same. At the limit of files' sizes the signal that would end the program is taken away, unless it was there. */
+static bool write_whole(int file, const unsigned char *from, size_t size) {
+    sigset_t limit_signal, others, pending;
+    const struct timespec at_once = {0, 0};
+    sigemptyset(&limit_signal);
+    sigaddset(&limit_signal, SIGXFSZ);
+    sigemptyset(&pending);
+    sigpending(&pending);
+    pthread_sigmask(SIG_BLOCK, &limit_signal, &others);
+    const int error = write_part(file, from, size);
+    if (error == EFBIG && !sigismember(&pending, SIGXFSZ))
+        sigtimedwait(&limit_signal, NULL, &at_once);
+    pthread_sigmask(SIG_SETMASK, &others, NULL);
+    errno = error;
+    return error == 0;
 }
 
 /* Appends to the file; `file` is held. */
