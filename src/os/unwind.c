@@ -25,6 +25,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "os/module.h"
@@ -50,11 +51,17 @@ enum {
 
 /* ---- memory that may not be there ---- */
 
+/* The pages from the caller's own on, upwards, are its stack, and nobody unmaps them. Elsewhere a word may lead to
+ * memory that another thread unmaps at any time, as a frame pointer may that code without tables uses for something
+ * else: there the kernel copies. */
 typedef struct {
-    uintptr_t page, size; /* the last page that is known to be readable */
-    uintptr_t code;       /* the same, of those with code */
-    struct walk *kept;    /* gets the words that matter; NULL: nothing is kept */
+    uintptr_t stack, known; /* so many bytes of the stack are known to be readable */
+    uintptr_t page_size;
+    uintptr_t code;    /* the last page with code that is known to be readable: that of a call which is under way */
+    struct walk *kept; /* gets the words that matter; NULL: nothing is kept */
 } reader_t;
+
+enum { NEAR = 64 * 1024 }; /* the longest frame that is looked for page by page */
 
 /* The call compares the word with 0, and then wakes no thread and moves none: it changes nothing. */
 static HAK_OUT_OF_LINE bool is_readable(uintptr_t at) {
@@ -62,12 +69,27 @@ static HAK_OUT_OF_LINE bool is_readable(uintptr_t at) {
     return syscall(SYS_futex, at, CMP_REQUEUE_PRIVATE, 0, 0, at, 0) == 0 || errno == EAGAIN;
 }
 
+/* Where a filter refuses the copy, the look alone has to do. */
+static bool copy_word(uintptr_t at, uintptr_t *word) {
+    HAK_KEEP_ERRNO();
+    const struct iovec to = {word, WORD}, from = {(void *)at, WORD};
+    if (syscall(SYS_process_vm_readv, hak_os_process_id(), &to, 1, &from, 1, 0) == WORD) return true;
+    if (errno == EFAULT || !is_readable(at)) return false;
+    *word = *(const uintptr_t *)at;
+    return true;
+}
+
+static HAK_OUT_OF_LINE bool read_beyond(reader_t *reader, uintptr_t at, uintptr_t *word) {
+    while (at - reader->stack - reader->known < NEAR && is_readable(reader->stack + reader->known))
+        reader->known += reader->page_size;
+    if (at - reader->stack >= reader->known) return copy_word(at, word);
+    *word = *(const uintptr_t *)at;
+    return true;
+}
+
 HAK_FAST_PATH bool read_word(reader_t *reader, uintptr_t at, uintptr_t *word) {
     if (at % WORD != 0) return false;
-    if (HAK_UNLIKELY(at - reader->page >= reader->size)) {
-        if (!is_readable(at)) return false;
-        reader->page = at & ~(reader->size - 1);
-    }
+    if (HAK_UNLIKELY(at - reader->stack >= reader->known)) return read_beyond(reader, at, word);
     *word = *(const uintptr_t *)at;
     return true;
 }
@@ -291,11 +313,11 @@ static bool step_by_code(reader_t *reader, frame_t *frame) {
     enum { ADD_TO_SP = 0xc48348, RET = 0xc3 };
     uintptr_t pc = frame->pc, at = frame->sp;
     uint64_t code;
-    if (!IS_X86_64 || frame->guessed || pc % reader->size > reader->size - sizeof code)
-        return false;
-    if (pc - reader->code >= reader->size) {
+    const uintptr_t size = reader->page_size;
+    if (!IS_X86_64 || frame->guessed || pc % size > size - sizeof code) return false;
+    if (pc - reader->code >= size) {
         if (!is_readable(pc & ~(uintptr_t)(WORD - 1))) return false;
-        reader->code = pc & ~(reader->size - 1);
+        reader->code = pc & ~(size - 1);
     }
     memcpy(&code, (const void *)pc, sizeof code);
     if ((code & 0x80ffffff) == ADD_TO_SP) {
@@ -384,8 +406,8 @@ HAK_OUT_OF_LINE unsigned hak_os_unwind(const void *site, uintptr_t *frames, unsi
     frame_t frame = {.fp_at = 0};
     HERE(frame);
     walk_t *walk = claim(site, frame.sp);
-    reader_t reader = {.size = hak_os_page_size(), .kept = walk};
-    reader.page = reader.code = frame.sp & ~(reader.size - 1);
+    const uintptr_t size = hak_os_page_size(), page = frame.sp & ~(size - 1);
+    reader_t reader = {.stack = page, .known = size, .page_size = size, .code = page, .kept = walk};
     unsigned inner = 0, count = 0;
     if (walk && walk->site == site && walk->sp == frame.sp && walk->most == most &&
         (!walk->has_fp || walk->fp == frame.fp))

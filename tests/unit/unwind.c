@@ -4,6 +4,7 @@
 #include "os/unwind.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
@@ -156,6 +157,76 @@ static void what_is_no_frame_ends_the_walk(void **state) {
     }
     munmap(code, CODE_SIZE);
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define HAS_STEPS
+enum { TRAP_FLAG = 0x100, PAGE_SIZE = 4096, MOST_STEPS = 150, NO_CODE = 0x1234 };
+
+static uintptr_t *page;
+static volatile int steps, last_step; /* the page goes away after that one */
+static volatile bool steps_on;
+
+static void step(int number, siginfo_t *info, void *context) {
+    (void)info;
+    greg_t *flags = &((ucontext_t *)context)->uc_mcontext.gregs[REG_EFL];
+    *flags = number == SIGTRAP && !steps_on ? *flags & ~(greg_t)TRAP_FLAG : *flags | TRAP_FLAG;
+    if (number == SIGTRAP && steps++ == last_step) munmap(page, PAGE_SIZE);
+}
+
+static void walk_in_steps(chain_t *chain) {
+    steps = 0;
+    steps_on = true;
+    raise(SIGUSR1);
+    walk(chain);
+    steps_on = false;
+}
+
+/* Walks from code whose frame pointer leads to the page, which goes away after step `last`. Returns the number of steps.
+ * No walk begins where another one did, except where it `repeats` that. */
+static int walk_to_page(const char *code, bool repeats, int last) {
+    static unsigned places;
+    chain_t chain = {.bottom = walk};
+    char *place = __builtin_alloca(16 * (places += !repeats));
+    __asm__ volatile("" : : "r"(place));
+    void *again = mmap(page, PAGE_SIZE, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    assert_ptr_equal(again, page);
+    page[1] = NO_CODE;
+    last_step = last;
+    made(&chain, NULL, page, walk_in_steps);
+    assert_in_range(chain.found[1], (uintptr_t)code, (uintptr_t)code + sizeof other_use);
+    assert_true(chain.found_count == 2 || chain.found[2] == NO_CODE);
+    return steps;
+}
+
+static void *walk_while_it_goes_away(void *code) {
+    const struct sigaction each = {.sa_sigaction = step, .sa_flags = SA_SIGINFO};
+    sigaction(SIGUSR1, &each, NULL);
+    sigaction(SIGTRAP, &each, NULL);
+    assert_true((uintptr_t)page > (uintptr_t)&each); /* else no walk goes there */
+    walk_to_page(code, false, INT_MAX);
+    for (int repeats = 0; repeats < 2; repeats++) {
+        const int all = walk_to_page(code, repeats, INT_MAX);
+        for (int last = all > MOST_STEPS ? all - MOST_STEPS : 0; last < all; last++) {
+            if (repeats) walk_to_page(code, false, INT_MAX);
+            walk_to_page(code, repeats, last);
+        }
+    }
+    return NULL;
+}
+
+/* Such a page is another thread's, which unmaps it at any time. A walk that finds what the one before found repeats
+ * that. The page lies above the stack of a thread that is made later. */
+static void memory_goes_away_meanwhile(void **state) {
+    (void)state;
+    pthread_t thread;
+    char *code = make(other_use, sizeof other_use);
+    page = mmap(NULL, PAGE_SIZE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_int_equal(pthread_create(&thread, NULL, walk_while_it_goes_away, code), 0);
+    pthread_join(thread, NULL);
+    munmap(code, CODE_SIZE);
+}
+#endif
 #endif
 
 /* Of the first frame alone the answer is right; the test is that the walk comes back. */
@@ -277,6 +348,9 @@ int main(void) {
 #if defined(__x86_64__)
         cmocka_unit_test(trampolines_are_seen_through),
         cmocka_unit_test(what_is_no_frame_ends_the_walk),
+#endif
+#ifdef HAS_STEPS
+        cmocka_unit_test(memory_goes_away_meanwhile),
 #endif
         cmocka_unit_test(without_both_the_walk_ends),
         cmocka_unit_test(no_more_than_asked_for),
