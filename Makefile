@@ -21,7 +21,7 @@ SITE_PACKAGES := 'mkdocs-material>=9.5,<10'
 PRESETS      := release debug asan tsan
 TEST_PRESETS ?= $(PRESETS)
 
-LINKS := libhakmem.so libhakmem.a hakmem \
+LINKS := libhakmem.so libhakmem.so.1 libhakmem.a hakmem \
          bench_random_mixed_hakmem bench_random_mixed_system bench_random_mixed_mimalloc
 
 # The generator counts for a fresh build folder only; CMake keeps the one it began with.

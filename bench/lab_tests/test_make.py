@@ -29,3 +29,10 @@ def test_the_names_in_the_root_are_those_of_the_build_asked_for(goals, linked):
     assert done.returncode == 0, done.stderr
     found = {name for name in ("release", "debug") if f"ln -sfn build/{name}/" in done.stdout}
     assert found == ({linked} if linked else set())
+
+
+def test_a_program_linked_in_the_root_finds_its_library_there():
+    """`gcc prog.c -L. -lhakmem; LD_LIBRARY_PATH=. ./a.out`: the loader asks for the SONAME, which git leaves alone."""
+    named = next(line for line in make("all").stdout.splitlines() if "ln -sfn build/release/" in line)
+    assert "libhakmem.so.1" in named.split()
+    assert "/libhakmem.so.1" in (ROOT / ".gitignore").read_text().splitlines()
