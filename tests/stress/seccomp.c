@@ -4,6 +4,8 @@
  *                      qemu-user: calloc's memory must be zero all the same
  *   seccomp strict N   every call is refused, by error N, but those that map memory: nothing crashes,
  *                      and no block loses its contents
+ *   seccomp killed N   after N pairs of malloc and free the kernel kills at any call but read and
+ *                      write: a program that needs no more memory than before goes on
  *
  * A filter plays such a system. */
 #include <errno.h>
@@ -15,6 +17,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include "alloc_names.h"
 #include "check.h"
@@ -107,9 +110,30 @@ static void reallocs_keep_contents(void) {
     }
 }
 
+static void pairs(unsigned long count) {
+    for (unsigned long i = 0; i < count; i++) {
+        unsigned char *block = API(malloc)(100 + i % 800);
+        CHECK(block != NULL, "no memory");
+        memset(block, 1, 100);
+        API(free)(block);
+    }
+}
+
+/* The hardened path needs the pairs: its stocks of free blocks grow until then. */
+_Noreturn static void ends_only_by_itself(unsigned long before) {
+    enum { HELD = 1000, AFTER = 500000 };
+    for (unsigned i = 0; i < HELD; i++) blocks[0][i] = API(malloc)(100 + i);
+    for (unsigned i = 0; i < HELD; i++) API(free)(blocks[0][i]);
+    pairs(before);
+    CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) == 0, "no strict mode");
+    pairs(AFTER);
+    for (;;) syscall(SYS_exit, 0); /* exit_group is not allowed */
+}
+
 int main(int argc, char **argv) {
-    CHECK(argc >= 2, "dontneed or strict");
+    CHECK(argc >= 2, "dontneed, strict or killed");
     watchdog(100, "seccomp");
+    if (strcmp(argv[1], "killed") == 0) ends_only_by_itself(argument(argc, argv, 2, 100000));
     if (strcmp(argv[1], "dontneed") == 0)
         dontneed_does_nothing();
     else
