@@ -35,6 +35,8 @@ WRONG = [
     ([], "no command"),
     (["paint"], "no command 'paint'"),
     (["report"], "folder"),
+    (["report", "/no/such"], "/no/such is not the folder of a run"),
+    (["published", "--table", "/no/such"], "--table /no/such: no such file"),
     (["train"], "--library"),
     (["bench", "--rows", "none"], "unknown row 'none'"),
     (["bench", "--size", "tiny"], "invalid choice"),

@@ -48,6 +48,12 @@ def free_folder(folder) -> None:
                        " or name another folder")  # fmt: skip
 
 
+def of_run(folder) -> None:
+    """BadInput for a folder without the results of a run."""
+    if not (Path(folder) / "summary.json").is_file():
+        raise BadInput(f"{folder} is not the folder of a run: no summary.json is in it")
+
+
 def whole(action) -> None:
     """Ends the process with action()'s status; output that cannot be written is one line, a reader
     that is gone none."""
@@ -172,6 +178,7 @@ def run_parser() -> Parser:
 def report_parser() -> Parser:
     again = Parser(description="Draws the HTML report of a comparison's folder anew.")
     again.add_argument("folder", help="the results of a comparison")
+    again.check = lambda options: of_run(options.folder)
     return again
 
 
@@ -182,6 +189,12 @@ def published_parser() -> Parser:
                      help="put the table into README.md instead of on stdout")  # fmt: skip
     own.add_argument("--draw", type=Path, metavar="FOLDER",
                      help="write speed.svg and memory.svg there instead")  # fmt: skip
+
+    def check(options):
+        if options.table is not None and not options.table.is_file():
+            raise BadInput(f"--table {options.table}: no such file")
+
+    own.check = check
     return own
 
 
@@ -202,8 +215,8 @@ def page_parser() -> Parser:
 
     def check(options):
         choose_rows(options.rows, options.size)
-        if options.source is not None and not (options.source / "summary.json").is_file():
-            raise BadInput(f"{options.source} is not the folder of a run: no summary.json is in it")
+        if options.source is not None:
+            of_run(options.source)
 
     page.check = check
     return page
