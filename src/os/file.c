@@ -250,6 +250,8 @@ const char *hak_os_reason(int error) {
                    {ENOTDIR, "the folder does not exist"},
                    {EISDIR, "it is a directory"},
                    {ENOSPC, "no space is left"},
+                   {EFBIG, "the limit of files' sizes is reached"},
+                   {ENAMETOOLONG, "the name is too long"},
                    {EROFS, "the file system is read-only"},
                    {ELOOP, "it is a link in a folder that every user may write to"},
                    {ENXIO, "no process reads from it"},

@@ -361,6 +361,7 @@ def case_file(folder):
         expect("mode", stat.S_IMODE(os.stat(file).st_mode), 0o600)
     for options, reason in (({"STATS_FILE": "/nonexistent/x"}, "the folder does not exist"),
                             ({"STATS_FILE": folder}, "it is a directory"),
+                            ({"STATS_FILE": os.path.join(folder, 300 * "n")}, "the name is too long"),
                             ({"STATS_FILE": "/dev/full"}, "no space is left")):
         for form in ("text", "json"):
             line = run(STATS=form, **options).err.decode()
