@@ -27,8 +27,16 @@
  * PROTOCOL. The notes and the pass have one owner at a time: who turns `owner` from 0 to its own number
  * (a signal handler, too, that interrupts the owner, finds it taken). The owner alone ages bins,
  * and moves the cursor. Nobody waits for it but the helper, which tries again. malloc_trim has a
- * pass of its own, and ages nothing. In the child of a fork nobody is the owner but the forking thread, if a
- * signal handler forked in the midst of its work: it goes on with that. */
+ * pass of its own, and ages nothing. In the child of a fork nobody is the owner.
+ *
+ * A signal handler may fork in the midst of the owner's work, and need not come back in the child. So the child begins
+ * with the other one of two works, which has a pass of its own, as malloc_trim has. If the handler comes back, the
+ * thread ends its piece in the work that it left behind, and gives up nothing, because it owns nothing. An owner looks
+ * which work is the present one before it becomes the owner: from then on only a fork of its own thread changes that,
+ * and the piece goes on with the one that it has. While one is left behind, another fork in the midst of an owner's work
+ * leaves that thread the owner. What a piece that was left behind still writes of the figures in purge_ahead.c may meet
+ * those of another owner. Rejected: the thread stays the owner, as it was. If the handler does not come back, nothing of
+ * the child's is ever purged. */
 #include "thread/purge_trigger.h"
 
 #include "cache/cpu_depot.h"
@@ -146,18 +154,31 @@ static size_t all_of(pass_t *pass, hak_budget_t each) {
 
 static _Atomic uintptr_t owner HAK_OWN_LINE; /* see above; it orders the accesses of one owner after
                                                 those of the last */
-static pass_t the_pass HAK_OWN_LINE;         /* owner */
-static pass_t pass_ahead HAK_OWN_LINE;       /* owner; see get_ahead */
+typedef struct {
+    pass_t pass;  /* the present one */
+    pass_t ahead; /* see get_ahead */
+} work_t;
+static work_t works[2] HAK_OWN_LINE; /* of owners: see above */
+/* Written in the child of a fork, by its one thread, before it opens the gate. The second also by the thread that ends
+ * what was left behind, when only children of forks look. */
+static unsigned present;    /* the work that owners get */
+static bool is_left_behind; /* the other one */
 static _Atomic bool has_pass
-    HAK_READ_OFTEN; /* the owner writes; the_pass is not at its end; for others a hint */
-static _Atomic bool has_hurry HAK_READ_OFTEN; /* the same; each slow call continues the_pass */
+    HAK_READ_OFTEN; /* the owner writes; its pass is not at its end; for others a hint */
+static _Atomic bool has_hurry HAK_READ_OFTEN; /* the same; each slow call continues the pass */
 
-static bool become_owner(void) {
+/* The work that is the caller's until it leaves; NULL when another thread is the owner. */
+static work_t *become_owner(void) {
     uintptr_t none = 0;
-    return !hak_load_relaxed(&owner) && hak_cas_acquire(&owner, &none, hak_os_thread());
+    if (hak_load_relaxed(&owner)) return NULL;
+    work_t *const work = &works[*(volatile unsigned *)&present];
+    return hak_cas_acquire(&owner, &none, hak_os_thread()) ? work : NULL; /* partner: leave */
 }
 
-static void leave(void) { hak_store_release(&owner, 0); }
+static void leave(void) {
+    uintptr_t own = hak_os_thread();
+    if (HAK_UNLIKELY(!hak_cas_release(&owner, &own, 0))) is_left_behind = false;
+}
 
 /* Gives back as many bytes as the heap has grown by. Forgets the rest when no bin can give any. */
 static void pay_for_growth(hak_budget_t *budget) {
@@ -178,8 +199,8 @@ static void make_visits(hak_budget_t *budget) {
     hak_budget_note(HAK_NOTE_VISIT);
 }
 
-static void begin_pass(uint32_t delay_ms, hak_sparse_t bins) {
-    the_pass = begin(WHOLE, delay_ms, bins);
+static void begin_pass(work_t *work, uint32_t delay_ms, hak_sparse_t bins) {
+    work->pass = begin(WHOLE, delay_ms, bins);
     hak_store_relaxed(&has_pass, true);
     hak_store_relaxed(&has_hurry, bins != HAK_SPARSE_IDLE);
 }
@@ -199,9 +220,9 @@ static bool gets_ahead(int64_t delay_ms) {
 }
 
 /* Serves the notes. Notes again what exceeds the budget. */
-static void do_noted(int64_t delay_ms, hak_budget_t *budget) {
+static void do_noted(work_t *work, int64_t delay_ms, hak_budget_t *budget) {
     uint32_t notes = hak_exchange_acq_rel(&hak_budget_notes, 0);
-    if (notes & HAK_NOTE_PRESSURE) begin_pass(0, HAK_SPARSE_SPARE);
+    if (notes & HAK_NOTE_PRESSURE) begin_pass(work, 0, HAK_SPARSE_SPARE);
     if (delay_ms < 0) return;
     if (notes & HAK_NOTE_GROWN) pay_for_growth(budget);
     if (notes & HAK_NOTE_VISIT) make_visits(budget);
@@ -237,17 +258,17 @@ typedef struct {
 
 /* Gives back the excess, whatever its age. Goes on where the last call ended, so that looks in vain hide nothing behind
  * them; at the end of that pass a new one begins, once. */
-static void get_ahead(hak_budget_t *budget) {
+static void get_ahead(pass_t *pass, hak_budget_t *budget) {
     size_t excess = hak_purge_ahead_excess(), most = hak_min(excess, budget->bytes), bytes = 0;
     if (excess == 0) return;
     hak_budget_t some = {budget->looks, most};
     bool is_fixed = hak_option(HAK_OPTION_HUGE_CACHE) >= 0;
     const unsigned stages = is_fixed ? LARGE | UNITS : LARGE | HUGE | UNITS;
-    pass_ahead.stages &= stages; /* HUGE_CACHE may have been set meanwhile */
+    pass->stages &= stages; /* HUGE_CACHE may have been set meanwhile */
     for (bool is_new = false; !is_new && !hak_budget_is_spent(&some);) {
-        is_new = !pass_ahead.stages;
-        if (is_new) pass_ahead = begin(stages, 0, HAK_SPARSE_SPARE);
-        piece_of(&pass_ahead, &some, &bytes);
+        is_new = !pass->stages;
+        if (is_new) *pass = begin(stages, 0, HAK_SPARSE_SPARE);
+        piece_of(pass, &some, &bytes);
     }
     hak_purge_ahead_gave(bytes);
     hak_budget_look(budget, budget->looks - some.looks);
@@ -278,17 +299,17 @@ static bool has_work(const call_t *call, int64_t delay_ms, bool is_ahead) {
     return is_ahead && hak_purge_ahead_excess();
 }
 
-static void work(const call_t *call, int64_t delay_ms, bool is_ahead) {
+static void do_work(work_t *work, const call_t *call, int64_t delay_ms, bool is_ahead) {
     hak_budget_t budget = {CALL_LOOKS, CALL_BYTES + call->freed};
     size_t bytes = 0;
     if (call->is_due && !hak_load_relaxed(&has_pass))
-        begin_pass((uint32_t)delay_ms, HAK_SPARSE_IDLE);
+        begin_pass(work, (uint32_t)delay_ms, HAK_SPARSE_IDLE);
     if (call->now_ms) hak_purge_ahead_look(call->now_ms);
-    do_noted(delay_ms, &budget);
+    do_noted(work, delay_ms, &budget);
     if (call->is_look && !call->freed && delay_ms >= 0 && hak_shard_may_visit(true))
         hak_shard_visit(&budget); /* a program that only frees has not moved on */
-    if (is_ahead) get_ahead(&budget);
-    if ((call->is_look || hak_load_relaxed(&has_hurry)) && piece_of(&the_pass, &budget, &bytes))
+    if (is_ahead) get_ahead(&work->ahead, &budget);
+    if ((call->is_look || hak_load_relaxed(&has_hurry)) && piece_of(&work->pass, &budget, &bytes))
         end_pass();
     count_piece(&budget, call->freed);
 }
@@ -297,8 +318,9 @@ static void work(const call_t *call, int64_t delay_ms, bool is_ahead) {
 static void do_piece(const call_t *call, int64_t delay_ms) {
     const bool is_ahead = call->freed && gets_ahead(delay_ms);
     if (has_work(call, delay_ms, is_ahead)) {
-        if (!become_owner()) return;
-        work(call, delay_ms, is_ahead);
+        work_t *const work = become_owner();
+        if (!work) return;
+        do_work(work, call, delay_ms, is_ahead);
         leave();
     }
     if (hak_load_relaxed(&has_hurry)) hak_tick_hurry();
@@ -369,27 +391,29 @@ HAK_COMMON void hak_purge_look(size_t size, bool is_free) {
 /* ---- the helper, and trim ---- */
 
 /* Serves the notes, and ends a pass that is in a hurry. By the owner. */
-static void settle(void) {
+static void settle(work_t *work) {
     int64_t delay_ms = hak_option(HAK_OPTION_PURGE_DELAY_MS);
     for (hak_budget_t budget = of_a_long_piece; hak_load_relaxed(&hak_budget_notes);
          budget = of_a_long_piece)
-        do_noted(delay_ms, &budget);
+        do_noted(work, delay_ms, &budget);
     if (!hak_load_relaxed(&has_hurry)) return;
-    all_of(&the_pass, of_a_long_piece);
+    all_of(&work->pass, of_a_long_piece);
     end_pass();
 }
 
 void hak_purge_settle(void) {
-    if (!become_owner()) return;
-    settle();
+    work_t *const work = become_owner();
+    if (!work) return;
+    settle(work);
     leave();
 }
 
 void hak_purge_round(uint32_t delay_ms) {
-    if (!become_owner()) return;
-    settle();
-    begin_pass(delay_ms, HAK_SPARSE_IDLE);
-    all_of(&the_pass, of_a_long_piece);
+    work_t *const work = become_owner();
+    if (!work) return;
+    settle(work);
+    begin_pass(work, delay_ms, HAK_SPARSE_IDLE);
+    all_of(&work->pass, of_a_long_piece);
     end_pass();
     leave();
 }
@@ -418,14 +442,18 @@ void hak_purge_for(size_t size) {
     purge_all(cache);
 }
 
-void hak_purge_forget(void) {
+HAK_BEHIND void hak_purge_forget(void) {
     hak_tick_hurry(); /* a watched program gets a helper of its own */
-    if (HAK_UNLIKELY(hak_load_relaxed(&owner) == hak_os_thread())) return;
+    if (HAK_UNLIKELY(hak_load_relaxed(&owner) == hak_os_thread())) {
+        if (is_left_behind) return;
+        is_left_behind = true;
+        present ^= 1;
+    }
     /* Who owned the work may have taken a note, and not yet what it stands for. */
     if (hak_load_relaxed(&hak_shard_grown)) hak_budget_note(HAK_NOTE_GROWN);
     if (hak_load_relaxed(&hak_shard_visits_due)) hak_budget_note(HAK_NOTE_VISIT);
     hak_purge_ahead_forget();
-    the_pass.stages = pass_ahead.stages = 0;
+    works[present].pass.stages = works[present].ahead.stages = 0;
     end_pass();
     hak_store_relaxed(&owner, 0);
 }

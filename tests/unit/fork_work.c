@@ -55,36 +55,50 @@ static void end_other(void) {
     pthread_join(other, NULL);
 }
 
-/* ---- Purge work: a thread of the child would do some, too -------------------------------------------- */
+/* ---- Purge work: a handler that forks in its midst, and may not come back in the child --------------- */
 
-static atomic_uint purging;
+static atomic_uint purging, purged; /* pieces: owners' that are under way; all that ended */
 static _Thread_local bool forks_in_purge;
+static bool comes_back;
 
 static void *purge_too(void *unused) {
+    const unsigned before = atomic_load(&purged);
     hak_purge_round(0);
+    CHECK(atomic_load(&purged) > before, "a child purges nothing");
     return unused;
+}
+
+static void purge_in_a_thread(void) {
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, purge_too, NULL) == 0, "no thread");
+    pthread_join(thread, NULL);
 }
 
 size_t __real_hak_large_purge_piece(unsigned *at, uint32_t delay_ms, hak_budget_t *budget);
 size_t __wrap_hak_large_purge_piece(unsigned *at, uint32_t delay_ms, hak_budget_t *budget);
 size_t __wrap_hak_large_purge_piece(unsigned *at, uint32_t delay_ms, hak_budget_t *budget) {
-    pthread_t thread;
+    bool is_left_behind = false;
+    const unsigned here = *at;
     CHECK(atomic_fetch_add(&purging, 1) == 0, "two threads do purge work");
     if (forks_in_purge) {
         forks_in_purge = false;
         fork_as_a_handler();
-        if (is_child) {
-            CHECK(pthread_create(&thread, NULL, purge_too, NULL) == 0, "no thread");
-            pthread_join(thread, NULL);
-        }
+        is_left_behind = is_child;
+    }
+    if (is_left_behind) {
+        atomic_store(&purging, 0);
+        purge_in_a_thread();
+        purge_too(NULL);
+        if (!comes_back) _exit(0);
+        CHECK(*at == here, "another piece has moved this one");
     }
     const size_t bytes = __real_hak_large_purge_piece(at, delay_ms, budget);
-    atomic_fetch_sub(&purging, 1);
+    atomic_fetch_add(&purged, 1);
+    if (!is_left_behind) atomic_fetch_sub(&purging, 1);
     return bytes;
 }
 
-static void the_handler_forks_while_its_thread_purges(void **state) {
-    (void)state;
+static void fork_in_a_purge(void) {
 #ifdef __SANITIZE_THREAD__
     skip(); /* it allows no threads in such a child */
 #endif
@@ -93,13 +107,29 @@ static void the_handler_forks_while_its_thread_purges(void **state) {
     hak_purge_round(0);
     assert_false(forks_in_purge);
     if (is_child) {
-        pthread_t last;
-        CHECK(pthread_create(&last, NULL, purge_too, NULL) == 0, "no thread");
-        pthread_join(last, NULL);
+        purge_in_a_thread();
+        /* Once more: the piece that was left behind has ended. */
+        is_child = false;
+        comes_back = false;
+        forks_in_purge = true;
+        hak_purge_round(0);
+        purge_in_a_thread();
         CHECK(hak_verify() == 0, "violations");
         _exit(0);
     }
     end_other();
+}
+
+static void the_handler_forks_while_its_thread_purges(void **state) {
+    (void)state;
+    comes_back = true;
+    fork_in_a_purge();
+}
+
+static void the_handler_forks_in_a_purge_and_does_not_come_back(void **state) {
+    (void)state;
+    comes_back = false;
+    fork_in_a_purge();
 }
 
 /* ---- A fork in the midst of a report ---------------------------------------------------------------- */
@@ -208,6 +238,7 @@ static void no_helper_starts_for_no_thread(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_handler_forks_while_its_thread_purges),
+        cmocka_unit_test(the_handler_forks_in_a_purge_and_does_not_come_back),
         cmocka_unit_test(the_handler_forks_while_its_thread_reports),
         cmocka_unit_test(the_handler_forks_while_its_thread_verifies),
         cmocka_unit_test(no_helper_starts_for_no_thread),
