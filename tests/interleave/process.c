@@ -20,7 +20,7 @@
 #include "explore.h"
 #include "memory.h"
 
-enum { FUTEX_OPERATIONS = 127, FUTEX_RAISE = 1, HANDLERS_MAX = 4, THREAD_IDS = 1000 };
+enum { FUTEX_OPERATIONS = 127, FUTEX_RAISE = 1, FUTEX_REQUEUE_NONE = 4, HANDLERS_MAX = 4, THREAD_IDS = 1000 };
 
 process_t process;
 
@@ -269,13 +269,17 @@ long syscall(long number, ...) {
     for (unsigned i = 0; i < 6; i++) words[i] = va_arg(list, long);
     va_end(list);
     switch (number) {
-    case SYS_futex:
+    case SYS_futex: /* the last one changes nothing, and says whether memory is there */
+        if ((words[1] & FUTEX_OPERATIONS) == FUTEX_REQUEUE_NONE) return pass_on(number, words);
         if ((words[1] & FUTEX_OPERATIONS) == FUTEX_RAISE) return futex_wake((uint32_t *)words[0]);
         return futex_wait((uint32_t *)words[0], (uint32_t)words[2], (struct timespec *)words[3]);
     case SYS_gettid:
         return THREAD_IDS + (long)explore_thread();
     case SYS_getpid:
         return getpid();
+    case SYS_process_vm_readv: /* of the process itself, whose number is another one outside the model */
+        words[0] = pass_on(SYS_getpid, words);
+        return pass_on(number, words);
     case SYS_sched_getaffinity:
         return affinity((unsigned long *)words[2]);
     case SYS_prctl:
