@@ -44,7 +44,7 @@ for target in $targets; do
     count_cpu
     before=$seconds_of_cpu
     log=build/fuzz/$target.log
-    if ! "build/fuzz/tests/fuzz_$target" -max_total_time=$seconds -max_len=4000 -timeout=60 -rss_limit_mb=4096 \
+    if ! "build/fuzz/tests/fuzz_$target" -max_total_time=$seconds -max_len=4000 -timeout=600 -rss_limit_mb=4096 \
         -artifact_prefix=build/fuzz/found/$target- "build/fuzz/corpus/$target" "tests/fuzz/corpus/$target" \
         >"$log" 2>&1; then
         found=1
