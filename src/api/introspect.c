@@ -39,8 +39,9 @@ static struct hakmem_mallinfo2 mallinfo_of(const hak_stats_t *stats) {
 }
 
 struct hakmem_mallinfo2 hakmem_mallinfo2(void) {
-    struct hakmem_mallinfo2 info = mallinfo_of(hak_stats_begin());
-    hak_stats_end();
+    const hak_stats_t *stats = hak_stats_begin();
+    struct hakmem_mallinfo2 info = mallinfo_of(stats);
+    hak_stats_end(stats);
     return info;
 }
 
@@ -70,9 +71,10 @@ mallinfo_t mallinfo(void) {
 void hakmem_malloc_stats(void) {
     char chunk[HAK_OUT_CHUNK];
     hak_out_t out = hak_out_to_file(STDERR_FILENO, chunk);
-    hak_stats_write_text(&out, hak_stats_copy());
+    const hak_stats_t *stats = hak_stats_copy();
+    hak_stats_write_text(&out, stats);
     hak_out_end(&out);
-    hak_stats_copy_end();
+    hak_stats_copy_end(stats);
 }
 HAK_TWIN(void, malloc_stats, (void))
 
@@ -88,7 +90,7 @@ static void take_printed(printed_t *printed) {
     printed->info = mallinfo_of(stats);
     memcpy(printed->tiers, stats->tiers, sizeof printed->tiers);
     memcpy(printed->bands, stats->bands, sizeof printed->bands);
-    hak_stats_end();
+    hak_stats_end(stats);
 }
 
 /* Writes ` name="number"`. */

@@ -65,7 +65,7 @@ static HAK_SLOW_PATH bool refresh(uint64_t now, bool with_places) {
     hak_store_relaxed(&page->head.sequence, sequence - 1);
     atomic_thread_fence(memory_order_seq_cst); /* partner: the reader's second look */
     memcpy(&page->stats, stats, sizeof *stats);
-    hak_stats_end();
+    hak_stats_end(stats);
     hak_live_fill_options(page);
     hak_live_fill_caches(page);
     hak_live_fill_asked(page);

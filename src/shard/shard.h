@@ -65,7 +65,8 @@
  *    block before its F has done F2: S might leave its bin meanwhile. Rejected: to look at remote[w] without
  *    remote_words, which costs a line that others write at each take. It would tell of a second free that stands
  *    between F1 and F2; one that comes just after the take is no different, and cannot be told by anybody.
- *    If F has met another slab's record (above) and takes F1 back after T saw it, a block of that slab is lost.
+ *    If F takes F1 back after T saw it, a block of that slab is lost, and told twice: F has met another slab's record
+ *    (above), or it has looked at the owner of S just when that was 0, while S was about to leave and then stayed.
  *  Two cases of a double free stay undetected: S is released and used again twice between two loads of
  *  F; or F is stopped just before F1 or F2 while S and its record become another bin's, in which the same
  *  remote word, or remote_words, is not 0, so that F does not look again. Rejected: to pin S by a word of

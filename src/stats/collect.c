@@ -48,9 +48,9 @@
 static hak_stats_t snapshot HAK_APART; /* snapshot lock */
 
 /* A fork handler may ask, too, whose thread has closed the gate. Who has a lock may wait at that gate, so such a caller
- * takes none: nobody else is in the engine, and it has a place of its own. */
+ * takes none: nobody else is in the engine, and it has a place of its own. Its end knows it by the place: in the child of a
+ * fork that a signal handler made meanwhile the gate is open by then. */
 static hak_stats_t in_fork HAK_APART; /* of the thread that closed the gate */
-static unsigned begun_in_fork;        /* the same; a signal handler may fork in between */
 
 /* The sums of one class. */
 typedef struct {
@@ -209,20 +209,13 @@ static void collect(hak_stats_t *stats) {
     fill_values(stats, &from);
 }
 
-static HAK_BEHIND const hak_stats_t *begin_in_fork(void) {
-    begun_in_fork++;
+static HAK_BEHIND const hak_stats_t *collect_in_fork(void) {
     collect(&in_fork);
     return &in_fork;
 }
 
-static bool end_in_fork(void) {
-    if (!hak_gate_is_mine() || begun_in_fork == 0) return false;
-    begun_in_fork--;
-    return true;
-}
-
 const hak_stats_t *hak_stats_begin(void) {
-    if (hak_gate_is_mine()) return begin_in_fork();
+    if (hak_gate_is_mine()) return collect_in_fork();
     hak_lock_acquire_apart(&hak_snapshot_lock);
     collect(&snapshot);
     return &snapshot;
@@ -236,15 +229,16 @@ const hak_stats_t *hak_stats_begin_within(unsigned tries) {
 
 const hak_stats_t *hak_stats_copy(void) {
     static hak_stats_t copy HAK_APART; /* under the report lock */
-    if (hak_gate_is_mine()) return begin_in_fork();
+    if (hak_gate_is_mine()) return collect_in_fork();
     hak_lock_acquire_apart(&hak_report_lock);
-    memcpy(&copy, hak_stats_begin(), sizeof copy);
-    hak_stats_end();
+    const hak_stats_t *stats = hak_stats_begin();
+    memcpy(&copy, stats, sizeof copy);
+    hak_stats_end(stats);
     return &copy;
 }
 
-void hak_stats_copy_end(void) {
-    if (!end_in_fork()) hak_lock_release_apart(&hak_report_lock);
+void hak_stats_copy_end(const hak_stats_t *stats) {
+    if (stats != &in_fork) hak_lock_release_apart(&hak_report_lock);
 }
 
 const hak_stats_t *hak_stats_try_begin(void) {
@@ -256,11 +250,11 @@ const hak_stats_t *hak_stats_try_begin(void) {
         collect(&snapshot);
         hak_gate_open_mine();
     } else {
-        hak_stats_end();
+        hak_stats_end(&snapshot);
     }
     return all ? &snapshot : NULL;
 }
 
-void hak_stats_end(void) {
-    if (!end_in_fork()) hak_lock_release_apart(&hak_snapshot_lock);
+void hak_stats_end(const hak_stats_t *stats) {
+    if (stats != &in_fork) hak_lock_release_apart(&hak_snapshot_lock);
 }

@@ -82,5 +82,5 @@ void hak_stats_report(void) {
     }
     if (form != STATS_OFF) write_report(form, stats, hak_option_text(HAK_OPTION_STATS_FILE));
     write_beside(form, stats);
-    hak_stats_end();
+    hak_stats_end(stats);
 }

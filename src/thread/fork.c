@@ -23,6 +23,7 @@
  * fork. */
 #include "thread/fork.h"
 
+#include <elf.h>
 #include <pthread.h>
 
 #include "os/gate.h"
@@ -92,9 +93,24 @@ extern int __register_atfork(void (*)(void), void (*)(void), void (*)(void), voi
 #define __register_atfork(prepare, parent, child, handle) pthread_atfork(prepare, parent, child)
 #endif
 
+/* Of the file that this code is in, made by the linker; NULL in a static program. */
+extern const Elf64_Dyn _DYNAMIC[] __attribute__((weak, visibility("hidden")));
+
+/* False for libhakmem.so, and for a program. */
+static HAK_COMMON bool may_be_unloaded(void) {
+    for (const Elf64_Dyn *at = _DYNAMIC; at && at->d_tag != DT_NULL; at++)
+        if (at->d_tag == DT_DEBUG || /* only a program has it */
+            (at->d_tag == DT_FLAGS_1 && at->d_un.d_val & (DF_1_NODELETE | DF_1_PIE)))
+            return false;
+    return _DYNAMIC != NULL;
+}
+
 HAK_COMMON void hak_fork_register(void (*prepare)(void), void (*parent)(void),
                                   void (*child)(void)) {
-    __register_atfork(prepare, parent, child, NULL);
+    if (HAK_UNLIKELY(may_be_unloaded()))
+        pthread_atfork(prepare, parent, child);
+    else
+        __register_atfork(prepare, parent, child, NULL);
 }
 
 HAK_COMMON void hak_fork_install(void) {

@@ -136,7 +136,7 @@ MUTANTS = [
      r"\1",
      "statistics"),
     ("whole", "a report keeps its lock",
-     r"(void hak_stats_copy_end\(void\) \{\s+if \(!end_in_fork\(\)\)) hak_lock_release_apart\(&hak_report_lock\);",
+     r"(void hak_stats_copy_end\([^)]*\) \{\s+if \(stats != &in_fork\)) hak_lock_release_apart\(&hak_report_lock\);",
      r"\1 ;",
      "reports, and statistics"),
     ("whole", "a cache waits without the group's lock",

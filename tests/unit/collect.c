@@ -66,8 +66,7 @@ static void gather_locks(void) {
 /* ---- What asks ------------------------------------------------------------------------------- */
 
 static void ask_for_all(void) {
-    (void)hak_stats_begin();
-    hak_stats_end();
+    hak_stats_end(hak_stats_begin());
 }
 
 static void ask_for_json(void) {
@@ -230,7 +229,7 @@ static void figures_are_those_of_the_slabs(const char *when) {
         CHECK(rows[HAK_CLASS_STAT_live] + cached + free == sum->slabs * hak_classes[i].count,
               "%s: class %u: live, cached and free blocks are not all that there are", when, i);
     }
-    hak_stats_end();
+    hak_stats_end(stats);
 }
 
 static void figures_at_rest_are_exact(void **state) {

@@ -135,8 +135,7 @@ static void the_handler_forks_in_a_purge_and_does_not_come_back(void **state) {
 /* ---- A fork in the midst of a report ---------------------------------------------------------------- */
 
 static void *report_too(void *unused) {
-    hak_stats_copy();
-    hak_stats_copy_end();
+    hak_stats_copy_end(hak_stats_copy());
     return unused;
 }
 
@@ -147,8 +146,7 @@ static void the_handler_forks_while_its_thread_reports(void **state) {
     skip(); /* it allows no threads in such a child */
 #endif
     begin_other();
-    hak_stats_copy();
-    hak_stats_begin();
+    const hak_stats_t *copy = hak_stats_copy(), *stats = hak_stats_begin();
     fork_as_a_handler();
     if (is_child) {
         pthread_t reporting;
@@ -156,8 +154,34 @@ static void the_handler_forks_while_its_thread_reports(void **state) {
         CHECK(pthread_create(&reporting, NULL, report_too, NULL) == 0, "no thread");
         pthread_join(reporting, NULL);
     }
-    hak_stats_end();
-    hak_stats_copy_end();
+    hak_stats_end(stats);
+    hak_stats_copy_end(copy);
+    if (is_child) {
+        report_too(NULL);
+        CHECK(hak_verify() == 0, "violations");
+        _exit(0);
+    }
+    end_other();
+}
+
+/* The same in a fork handler, while the gate is closed: its thread took no lock, and the child releases none. */
+static void the_handler_forks_while_a_fork_handler_reports(void **state) {
+    (void)state;
+#ifdef __SANITIZE_THREAD__
+    skip();
+#endif
+    begin_other();
+    assert_true(hak_gate_close(NULL, NULL));
+    const hak_stats_t *copy = hak_stats_copy(), *stats = hak_stats_begin();
+    fork_as_a_handler();
+    if (is_child) {
+        pthread_t reporting;
+        CHECK(pthread_create(&reporting, NULL, report_too, NULL) == 0, "no thread");
+        pthread_join(reporting, NULL);
+    }
+    hak_stats_end(stats);
+    hak_stats_copy_end(copy);
+    hak_gate_open_mine();
     if (is_child) {
         report_too(NULL);
         CHECK(hak_verify() == 0, "violations");
@@ -240,6 +264,7 @@ int main(void) {
         cmocka_unit_test(the_handler_forks_while_its_thread_purges),
         cmocka_unit_test(the_handler_forks_in_a_purge_and_does_not_come_back),
         cmocka_unit_test(the_handler_forks_while_its_thread_reports),
+        cmocka_unit_test(the_handler_forks_while_a_fork_handler_reports),
         cmocka_unit_test(the_handler_forks_while_its_thread_verifies),
         cmocka_unit_test(no_helper_starts_for_no_thread),
     };

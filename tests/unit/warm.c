@@ -375,8 +375,7 @@ static bool done;
 /* What other threads do to warm slabs all the time. */
 static void *disturb(void *unused) {
     while (!__atomic_load_n(&done, __ATOMIC_RELAXED)) {
-        (void)hak_stats_begin();
-        hak_stats_end();
+        hak_stats_end(hak_stats_begin());
         hak_shard_release_idle();
         purge_sparse();
         for (unsigned i = 1; i < HAK_CLASS_DYN; i++) {
