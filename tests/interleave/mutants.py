@@ -10,7 +10,7 @@ the row has to follow them. With --heavy it fails, too, when a mutant that break
 
 The short dose tries the first row, and the mutants of what the last day of work touched (touched.py):
 rows that are new, rows that break a touched file, and every eighth where the explorer or a scenario was;
-of more than six, six that are spread over them, and three of the whole engine. With --heavy all are tried, and the unbroken
+of more than four, four that are spread over them, and two of the whole engine. With --heavy all are tried, and the unbroken
 sources in the heavy scenarios, too.
 """
 
@@ -215,8 +215,8 @@ GROUPS = {
 
 TABLES = (mutants_shard, mutants_large, mutants_os, mutants_rest, mutants_whole)
 
-MOST = 6  # rows of a group that the short dose tries
-MOST_OF = {"whole": 3}  # dear ones
+MOST = 4  # rows of a group that the short dose tries
+MOST_OF = {"whole": 2}  # dear ones
 SAMPLE = 8  # of so many mutants the short dose tries one where the explorer or a scenario was touched
 
 NONE_SECONDS = 60  # for the mutant that breaks nothing

@@ -160,7 +160,7 @@ static void what_is_no_frame_ends_the_walk(void **state) {
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define HAS_STEPS
-enum { TRAP_FLAG = 0x100, PAGE_SIZE = 4096, MOST_STEPS = 150, NO_CODE = 0x1234 };
+enum { TRAP_FLAG = 0x100, PAGE_SIZE = 4096, MOST_STEPS = 200, NO_CODE = 0x1234 };
 
 static uintptr_t *page;
 static volatile int steps, last_step; /* the page goes away after that one */
@@ -182,11 +182,11 @@ static void walk_in_steps(chain_t *chain) {
 }
 
 /* Walks from code whose frame pointer leads to the page, which goes away after step `last`. Returns the number of steps.
- * No walk begins where another one did, except where it `repeats` that. */
-static int walk_to_page(const char *code, bool repeats, int last) {
+ * No walk begins where another one did: it would repeat that. */
+static int walk_to_page(const char *code, int last) {
     static unsigned places;
     chain_t chain = {.bottom = walk};
-    char *place = __builtin_alloca(16 * (places += !repeats));
+    char *place = __builtin_alloca(16 * ++places);
     __asm__ volatile("" : : "r"(place));
     void *again = mmap(page, PAGE_SIZE, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
@@ -204,19 +204,15 @@ static void *walk_while_it_goes_away(void *code) {
     sigaction(SIGUSR1, &each, NULL);
     sigaction(SIGTRAP, &each, NULL);
     assert_true((uintptr_t)page > (uintptr_t)&each); /* else no walk goes there */
-    walk_to_page(code, false, INT_MAX);
-    for (int repeats = 0; repeats < 2; repeats++) {
-        const int all = walk_to_page(code, repeats, INT_MAX);
-        for (int last = all > MOST_STEPS ? all - MOST_STEPS : 0; last < all; last++) {
-            if (repeats) walk_to_page(code, false, INT_MAX);
-            walk_to_page(code, repeats, last);
-        }
-    }
+    walk_to_page(code, INT_MAX);
+    const int all = walk_to_page(code, INT_MAX);
+    for (int last = all > MOST_STEPS ? all - MOST_STEPS : 0; last < all; last++)
+        walk_to_page(code, last);
     return NULL;
 }
 
-/* Such a page is another thread's, which unmaps it at any time. A walk that finds what the one before found repeats
- * that. The page lies above the stack of a thread that is made later. */
+/* Such a page is another thread's, which unmaps it at any time. It lies above the stack of a thread that is made
+ * later. */
 static void memory_goes_away_meanwhile(void **state) {
     (void)state;
     pthread_t thread;
