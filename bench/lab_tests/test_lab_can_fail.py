@@ -28,6 +28,7 @@ def session(build, quiet):
     return compare.Session(build, console=quiet)
 
 
+@pytest.mark.long
 def test_a_slowed_and_a_leaking_allocator_are_found_out(session, build, tmp_path):
     plain = Allocator("system", "glibc", kind="system")
     slow = Allocator("slow", "slow", str(build / "libslow.so"))

@@ -24,15 +24,28 @@ from hakmem_lab.own.command import row_of
 from hakmem_lab.runner import Runner
 from scripts import ROOT, marked, wait_until
 
-# Frees little, runs for some 40 looks of 20 ms, and says what it was given.
-GROWS = "import sys, time; kept = []\nfor i in range(20): kept.append('x' * 200000); time.sleep(0.04)\n"
+# Keeps more and more, for some 40 looks of 20 ms.
+GROWS = """#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int main(void) {
+    for (int i = 0; i < 20; i++) {
+        memset(malloc(200000), 1, 200000);
+        for (int j = 0; j < 1000; j++) free(malloc(100));
+        usleep(40000);
+    }
+    return 0;
+}
+"""
 
 
 @pytest.fixture
 def grows(tmp_path):
-    path = tmp_path / "grows.py"
+    path = tmp_path / "grows.c"
     path.write_text(GROWS)
-    return [sys.executable, "-S", str(path)]
+    program = tmp_path / "grows"
+    subprocess.run(["cc", "-O0", "-o", program, path], check=True, timeout=300)
+    return [str(program)]
 
 
 def run(build, *words, **more):

@@ -18,7 +18,12 @@
 
 #include "os/os.h"
 
-enum { STDERR = 2, WAIT_S = 1, NS_PER_S = 1000000000, KERNEL_SIGNALS = 64 / 8 /* bytes of a set */ };
+enum {
+    STDERR = 2,
+    WAIT_S = 1,
+    NS_PER_S = 1000000000,
+    KERNEL_SIGNALS = 64 / 8 /* bytes of a set */
+};
 
 /* Constants and layout of statx(2), which an older libc lacks. */
 enum { AT_EMPTY = 0x1000, WITH_BIRTH = 0x800 };

@@ -57,7 +57,8 @@ enum {
 typedef struct {
     uintptr_t stack, known; /* so many bytes of the stack are known to be readable */
     uintptr_t page_size;
-    uintptr_t code;    /* the last page with code that is known to be readable: that of a call which is under way */
+    uintptr_t
+        code; /* the last page with code that is known to be readable: that of a call which is under way */
     struct walk *kept; /* gets the words that matter; NULL: nothing is kept */
 } reader_t;
 
@@ -73,7 +74,8 @@ static HAK_OUT_OF_LINE bool is_readable(uintptr_t at) {
 static bool copy_word(uintptr_t at, uintptr_t *word) {
     HAK_KEEP_ERRNO();
     const struct iovec to = {word, WORD}, from = {(void *)at, WORD};
-    if (syscall(SYS_process_vm_readv, hak_os_process_id(), &to, 1, &from, 1, 0) == WORD) return true;
+    if (syscall(SYS_process_vm_readv, hak_os_process_id(), &to, 1, &from, 1, 0) == WORD)
+        return true;
     if (errno == EFAULT || !is_readable(at)) return false;
     *word = *(const uintptr_t *)at;
     return true;

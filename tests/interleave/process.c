@@ -20,7 +20,13 @@
 #include "explore.h"
 #include "memory.h"
 
-enum { FUTEX_OPERATIONS = 127, FUTEX_RAISE = 1, FUTEX_REQUEUE_NONE = 4, HANDLERS_MAX = 4, THREAD_IDS = 1000 };
+enum {
+    FUTEX_OPERATIONS = 127,
+    FUTEX_RAISE = 1,
+    FUTEX_REQUEUE_NONE = 4,
+    HANDLERS_MAX = 4,
+    THREAD_IDS = 1000
+};
 
 process_t process;
 
@@ -102,8 +108,10 @@ static unsigned handler_count;
 
 static unsigned process_number = 1;
 
-int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *handle);
-int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *handle) {
+int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void),
+                      void *handle);
+int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void),
+                      void *handle) {
     EXPLORE_CHECK(!handle, "exit would remove a fork handler");
     for (unsigned i = 0; i < handler_count; i++)
         EXPLORE_CHECK(handlers[i].child != child, "a fork handler is registered twice");

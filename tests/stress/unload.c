@@ -33,7 +33,8 @@ int main(int argc, char **argv) {
     CHECK(dlclose(library) == 0 && !is_mapped(argv[1]), "it stays");
     const pid_t pid = fork();
     if (pid == 0) _exit(0);
-    CHECK(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0, "a fork: %#x", (unsigned)status);
+    CHECK(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0, "a fork: %#x",
+          (unsigned)status);
     printf("unload: done\n");
     return 0;
 }

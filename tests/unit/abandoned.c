@@ -178,7 +178,8 @@ static void its_cache_for_the_next_thread(void **state) {
     (void)state;
     need_no_sanitizer();
     for (int waits = 0; waits < 2; waits++)
-        unit_child(go_on_with_its_cache, &(bool){waits}, SECONDS, "the cache of a thread that is gone");
+        unit_child(go_on_with_its_cache, &(bool){waits}, SECONDS,
+                   "the cache of a thread that is gone");
 }
 
 /* ---- Threads that only seem to be ----------------------------------------------------------------- */

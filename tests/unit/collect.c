@@ -65,9 +65,7 @@ static void gather_locks(void) {
 
 /* ---- What asks ------------------------------------------------------------------------------- */
 
-static void ask_for_all(void) {
-    hak_stats_end(hak_stats_begin());
-}
+static void ask_for_all(void) { hak_stats_end(hak_stats_begin()); }
 
 static void ask_for_json(void) {
     static char text[1 << 20];

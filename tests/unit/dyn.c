@@ -95,8 +95,8 @@ static void check_size(const void *context) {
 
 static void every_size_is_a_sound_class(void **state) {
     (void)state;
-    /* A process for each: under a sanitizer one size in seven, or that alone is a minute. */
-    const size_t step = HAK_ROUTE_STEP * (HAKMEM_PREFIXED_ONLY ? 7 : 1);
+    /* A process for each: one size in three, and under a sanitizer one in seven, or that alone is a minute. */
+    const size_t step = HAK_ROUTE_STEP * (HAKMEM_PREFIXED_ONLY ? 7 : 3);
     for (size_t size = HAK_TINY_MAX + HAK_ROUTE_STEP; size <= HAK_CLASS_MAX; size += step) {
         const size_t asked[] = {size - HAK_ROUTE_STEP + 1, size};
         for (size_t i = 0; i < 2; i++) unit_child(check_size, &asked[i], 20, "a dynamic class");

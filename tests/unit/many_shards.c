@@ -195,7 +195,7 @@ static void bitmaps_of_shards_share_no_line(void **state) {
 /* Slabs that come and go in a shard with memory of its own need no more records than the first ones did. */
 static void records_of_slabs_are_used_again(void **state) {
     (void)state;
-    enum { TINY = 1, CYCLES = 2000, FIRST = 500 }; /* a KiB each */
+    enum { TINY = 1, CYCLES = 400, FIRST = 100 }; /* a KiB each */
     const unsigned count = hak_classes[TINY].count, shard = hak_shard_open(FAR + 5);
     static void *blocks[HAK_UNIT_SIZE / 16];
     size_t before = 0;

@@ -158,7 +158,7 @@ static void what_is_no_frame_ends_the_walk(void **state) {
     munmap(code, CODE_SIZE);
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !defined(BY_MAPS)
 #define HAS_STEPS
 enum { TRAP_FLAG = 0x100, PAGE_SIZE = 4096, MOST_STEPS = 200, NO_CODE = 0x1234 };
 
