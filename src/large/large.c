@@ -7,6 +7,7 @@
 #include "debug/timing.h"
 #include "large/fine.h"
 #include "large/heap.h"
+#include "large/waiting.h"
 #include "options/options.h"
 #include "os/numa.h"
 #include "os/os.h"
@@ -14,7 +15,6 @@
 #include "region/region.h"
 
 enum {
-    NOTED_GRAINS = 128,    /* of a transfer array: fewer are no reason to look at the heap */
     PUBLISH_GRAINS = 1024, /* 4 MiB: how far the cheap sum of idle grains may be off */
     SEARCH_MOST = 15,      /* other heaps that are searched before fresh memory is touched */
     OWN_LOOKS = 64,        /* superslabs that a free looks at to purge as much as it frees */
@@ -43,10 +43,6 @@ static uint32_t word_of(const char *block, size_t grains) {
     return (uint32_t)(grains << 5) | first;
 }
 
-static char *block_start(const hak_unit_t *unit, uint32_t word) {
-    return unit->base + ((size_t)(word % HAK_UNIT_GRAINS) << HAK_GRAIN_SHIFT);
-}
-
 static unsigned number_of(const hak_unit_t *unit) {
     return hak_owner_shard(hak_load_acquire(&unit->owner));
 }
@@ -54,19 +50,6 @@ static unsigned number_of(const hak_unit_t *unit) {
 /* ---- idle memory, in sum ---- */
 
 static _Atomic size_t idle_published HAK_OWN_LINE;
-
-static size_t free_grains(const hak_heap_t *heap) {
-    return hak_heap_idle(heap) + hak_load_relaxed(&heap->transfer_grains);
-}
-
-static bool has_much_now(const hak_heap_t *heap) {
-    return free_grains(heap) > hak_load_relaxed(&heap->live) / 2;
-}
-
-static void note_much(hak_heap_t *heap) {
-    const bool has_much = has_much_now(heap);
-    if (hak_load_relaxed(&heap->has_much) != has_much) hak_store_relaxed(&heap->has_much, has_much);
-}
 
 /* Tells others what has changed in a heap. Its idle memory goes into the published sum when the change exceeds
  * `least` grains. Heap lock held. */
@@ -83,7 +66,7 @@ HAK_COMMON size_t hak_large_idle_about(void) {
     return (ptrdiff_t)sum < 0 ? 0 : sum << HAK_GRAIN_SHIFT;
 }
 
-/* ---- the transfer array ---- */
+/* ---- blocks that wait ---- */
 
 /* The newest block that is long enough and at most an eighth longer. Heap lock held. */
 static char *take_transferred(hak_heap_t *heap, request_t *request) {
@@ -103,46 +86,6 @@ static char *take_transferred(hak_heap_t *heap, request_t *request) {
     return NULL;
 }
 
-/* Merges a freed block with the free memory. Heap lock held. */
-static void merge(hak_heap_t *heap, hak_unit_t *unit) {
-    uint32_t word = hak_load_relaxed(&unit->large);
-    hak_store_relaxed(&unit->large, 0);
-    HAK_ADD_OWNED(&heap->live, -hak_large_length(word));
-    HAK_ADD_OWNED(&heap->live_count, -(size_t)1);
-    hak_heap_free(heap, block_start(unit, word), hak_large_length(word));
-}
-
-/* Empties the transfer array into the extents; returns the blocks it held. Heap lock held. */
-static unsigned drain_transferred(hak_heap_t *heap) {
-    hak_unit_t *units[HAK_TRANSFER_MAX];
-    hak_lock_acquire(&heap->transfer_lock);
-    unsigned count = heap->transfer_count;
-    for (unsigned i = 0; i < count; i++) units[i] = heap->transfer[i];
-    heap->transfer_count = 0;
-    hak_store_relaxed(&heap->transfer_grains, 0);
-    hak_lock_release(&heap->transfer_lock);
-    for (unsigned i = 0; i < count; i++) merge(heap, units[i]);
-    return count;
-}
-
-/* ---- recent blocks: all under the heap's lock ---- */
-
-/* Merges the oldest until at most `count` blocks of `grains` together are left; returns how many. */
-static unsigned merge_recent(hak_heap_t *heap, unsigned count, size_t grains) {
-    hak_unit_t *unit;
-    unsigned merged = 0;
-    for (; (unit = hak_recent_take_beyond(&heap->recent, count, grains)) != NULL; merged++)
-        merge(heap, unit);
-    return merged;
-}
-
-static void keep_recent(hak_heap_t *heap, hak_unit_t *unit, size_t grains) {
-    const size_t most = HAK_RECENT_GRAINS - grains;
-    if (hak_recent_is_beyond(&heap->recent, HAK_RECENT_MAX - 1, most))
-        merge_recent(heap, HAK_RECENT_MAX - 1, most);
-    hak_recent_put(&heap->recent, unit, grains);
-}
-
 static bool reuse_recent(hak_heap_t *heap, request_t *request) {
     if (request->align_grains > 1) return false;
     hak_unit_t *unit = hak_recent_take(&heap->recent, request->grains);
@@ -151,12 +94,6 @@ static bool reuse_recent(hak_heap_t *heap, request_t *request) {
     if (request->zero) memset(request->touched, 0xff, sizeof request->touched);
     HAK_ADD_OWNED(&heap->local, 1);
     return true;
-}
-
-/* Merges all freed blocks that wait; returns how many. Heap lock held. */
-static unsigned drain(hak_heap_t *heap) {
-    unsigned merged = merge_recent(heap, 0, 0);
-    return drain_transferred(heap) + merged;
 }
 
 /* ---- allocation ---- */
@@ -308,10 +245,6 @@ static unsigned drain_all(hak_heap_t *heap) {
     return drain(heap);
 }
 
-static bool waits(const hak_heap_t *heap) {
-    return hak_load_relaxed(&heap->recent.grains) || hak_load_relaxed(&heap->transfer_grains);
-}
-
 static _Atomic unsigned merged_last HAK_OWN_LINE; /* a heap; by a borrow */
 
 static bool lend_from(hak_heap_t *heap, bool merges) {
@@ -372,27 +305,6 @@ void *hak_large_alloc(unsigned home, size_t size, size_t align, bool zero) {
 }
 
 /* ---- free ---- */
-
-/* A heap whose blocks only come back may be used by nobody who would tell. Its counts are the lines of its CPU: they
- * are read only for much memory, and until the hint is there. Transfer lock held. */
-static void note_transferred(hak_heap_t *heap) {
-    if (hak_load_relaxed(&heap->transfer_grains) < NOTED_GRAINS) return;
-    if (!hak_load_relaxed(&heap->has_much) && has_much_now(heap))
-        hak_store_relaxed(&heap->has_much, true);
-}
-
-/* False when the array is full. */
-static bool put_transferred(hak_heap_t *heap, hak_unit_t *unit, size_t grains) {
-    HAK_TIMED(l25_remote_push);
-    size_t most = (size_t)hak_option(HAK_OPTION_L25_TC_SPILL);
-    HAK_HOLD(&heap->transfer_lock);
-    if (heap->transfer_count >= most) return false;
-    heap->transfer[heap->transfer_count++] = unit;
-    HAK_ADD_OWNED(&heap->transfer_grains, grains);
-    HAK_ADD_OWNED(&heap->transferred, 1);
-    note_transferred(heap);
-    return true;
-}
 
 /* The word of the block that begins at `block`; 0 when none in use does. */
 HAK_FAST_PATH uint32_t word_in_use(const hak_unit_t *unit, const void *block) {

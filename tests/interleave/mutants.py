@@ -51,7 +51,7 @@ GROUPS = {
     ),
     # Few grains of recent blocks, so that two are too many.
     "large": (
-        "src/large/large.c src/large/recent.h src/meta/lazy_table.c",
+        "src/large/large.c src/large/waiting.h src/large/recent.h src/meta/lazy_table.c",
         ["tests/interleave/large.c"],
         [
             (r"HAK_RECENT_GRAINS = \d+", "HAK_RECENT_GRAINS = 18"),
