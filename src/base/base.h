@@ -110,6 +110,7 @@ HAK_FAST_PATH void hak_errno_restore(const int *kept) { errno = *kept; }
 #define GIB (MIB * 1024)
 
 HAK_FAST_PATH size_t hak_align_up(size_t n, size_t align) { return (n + align - 1) & ~(align - 1); }
+
 /* A character of a text from elsewhere, for a terminal: that would execute a control character. */
 HAK_FAST_PATH char hak_printable(char c) { return c >= ' ' && c < 127 ? c : '?'; }
 

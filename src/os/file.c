@@ -22,7 +22,7 @@ enum {
     STDERR = 2,
     WAIT_S = 1,
     NS_PER_S = 1000000000,
-    KERNEL_SIGNALS = 64 / 8 /* bytes of a set */
+    KERNEL_SIGNALS = 64 / 8, /* bytes of a set */
 };
 
 /* Constants and layout of statx(2), which an older libc lacks. */

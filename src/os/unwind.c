@@ -58,7 +58,7 @@ typedef struct {
     uintptr_t stack, known; /* so many bytes of the stack are known to be readable */
     uintptr_t page_size;
     uintptr_t
-        code; /* the last page with code that is known to be readable: that of a call which is under way */
+        code; /* the last page with code that is known to be readable; its call is under way */
     struct walk *kept; /* gets the words that matter; NULL: nothing is kept */
 } reader_t;
 

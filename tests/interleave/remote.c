@@ -37,8 +37,8 @@ static void prepare_two_pairs(void) {
                   "no slabs to begin with");
 }
 static void prepare_one_and_units(void) { prepare_full_slab(WORLD_ONE, 1, 2); }
-/* Of two slabs one block is left; an empty one is kept, so that both will be released. */
-static void prepare_two_pairs_and_empty(void) {
+/* Two slabs whose blocks are in use, and an empty one that the bin keeps. */
+static void prepare_two_pairs_beside_empty(void) {
     void *other[2];
     world_reset(3);
     EXPLORE_CHECK(world_take(0, WORLD_PAIR, 2, other) == 2 &&
@@ -46,6 +46,10 @@ static void prepare_two_pairs_and_empty(void) {
                       world_take(0, WORLD_PAIR, 2, block + 2) == 2,
                   "no slabs to begin with");
     for (unsigned i = 0; i < 2; i++) world_free(0, WORLD_PAIR, other[i]);
+}
+/* Of two slabs one block is left; an empty one is kept, so that both will be released. */
+static void prepare_two_pairs_and_empty(void) {
+    prepare_two_pairs_beside_empty();
     for (unsigned i = 0; i < 4; i += 2) world_free(1, WORLD_PAIR, block[i]);
 }
 static void prepare_three_pairs(void) {
@@ -93,13 +97,7 @@ static void prepare_freed_again_behind(void) {
 }
 /* The same, and an empty slab that the bin keeps, so that the second may leave. */
 static void prepare_freed_again_and_empty(void) {
-    void *other[2];
-    world_reset(3);
-    EXPLORE_CHECK(world_take(0, WORLD_PAIR, 2, other) == 2 &&
-                      world_take(0, WORLD_PAIR, 2, block) == 2 &&
-                      world_take(0, WORLD_PAIR, 2, block + 2) == 2,
-                  "no slabs to begin with");
-    for (unsigned i = 0; i < 2; i++) world_free(0, WORLD_PAIR, other[i]);
+    prepare_two_pairs_beside_empty();
     world_free(0, WORLD_PAIR, block[2]);
     world_free_again(1, WORLD_PAIR, block[2]);
     world_free(1, WORLD_PAIR, block[0]);

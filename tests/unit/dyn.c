@@ -3,7 +3,6 @@
 
 #include <signal.h>
 #include <string.h>
-#include <ucontext.h>
 
 #include "cache/cache.h"
 #include "classes/dyn.h"
@@ -13,6 +12,7 @@
 #include "policy/ace.h"
 #include "debug_record/record.h"
 #include "shard/shard.h"
+#include "steps.h"
 
 /* The fixed class of a size, whatever the routes say. */
 static unsigned fixed_class_of(size_t size) {
@@ -152,21 +152,14 @@ static void a_cache_made_before_serves_it(void **state) {
 
 /* ---- calloc, when the class is chosen between two of its instructions ------------------------- */
 
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define HAS_STEPS
+#ifdef HAS_STEPS
 enum { STEPS = 200, STEP_SIZE = 14464, STEP_REQUEST = 14400, STEP_BLOCKS = 12, STEP_FREED = 5 };
-enum { TRAP_FLAG = 0x100 };
 static volatile int steps_to_go;
 
-static void step_on(int number, siginfo_t *info, void *context) {
-    (void)number, (void)info;
-    ((ucontext_t *)context)->uc_mcontext.gregs[REG_EFL] |= TRAP_FLAG;
-}
-static void step(int number, siginfo_t *info, void *context) {
-    (void)number, (void)info;
-    if (steps_to_go-- > 0) return;
+static bool step(void) {
+    if (steps_to_go-- > 0) return true;
     hak_dyn_choose(STEP_SIZE);
-    ((ucontext_t *)context)->uc_mcontext.gregs[REG_EFL] &= ~(greg_t)TRAP_FLAG;
+    return false;
 }
 
 static bool all_bytes_are(const unsigned char *block, size_t size, unsigned char byte) {
@@ -178,10 +171,6 @@ static bool all_bytes_are(const unsigned char *block, size_t size, unsigned char
 /* The freed block, which calloc finds in the magazine, has neighbours in its slab. */
 static void check_step(const void *context) {
     unsigned char *blocks[STEP_BLOCKS];
-    struct sigaction begin = {.sa_sigaction = step_on, .sa_flags = SA_SIGINFO},
-                     one = {.sa_sigaction = step, .sa_flags = SA_SIGINFO};
-    sigaction(SIGUSR1, &begin, NULL);
-    sigaction(SIGTRAP, &one, NULL);
     hak_records_settle();
     for (int i = 0; i < STEP_BLOCKS; i++) {
         blocks[i] = hakmem_malloc(STEP_REQUEST);
@@ -189,7 +178,7 @@ static void check_step(const void *context) {
     }
     hakmem_free(blocks[STEP_FREED]);
     steps_to_go = *(const int *)context;
-    raise(SIGUSR1);
+    steps_begin(step);
     unsigned char *zeroed = hakmem_calloc(1, STEP_REQUEST);
     while (hak_dyn_size() == 0) { /* the remaining steps */
     }

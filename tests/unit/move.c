@@ -4,14 +4,13 @@
 
 #include <signal.h>
 #include <string.h>
-#include <ucontext.h>
 
 #include "hakmem.h"
+#include "steps.h"
 
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && \
-    !HAKMEM_DEBUG
-#define HAS_STEPS
-enum { STEPS = 250, TRAP_FLAG = 0x100, SPARE = 40, BYTE = 0xa5, OTHER = 0x5a };
+#if defined(HAS_STEPS) && !HAKMEM_DEBUG
+#define HAS_FEW_STEPS
+enum { STEPS = 250, SPARE = 40, BYTE = 0xa5, OTHER = 0x5a };
 
 static volatile int steps_to_go;
 static size_t from, to;
@@ -23,18 +22,12 @@ static void write_some(size_t size) {
     hakmem_free(block);
 }
 
-static void step_on(int number, siginfo_t *info, void *context) {
-    (void)number, (void)info;
-    ((ucontext_t *)context)->uc_mcontext.gregs[REG_EFL] |= TRAP_FLAG;
-}
-
-static void step(int number, siginfo_t *info, void *context) {
-    (void)number, (void)info;
-    if (steps_to_go-- > 0) return;
-    ((ucontext_t *)context)->uc_mcontext.gregs[REG_EFL] &= ~(greg_t)TRAP_FLAG;
+static bool step(void) {
+    if (steps_to_go-- > 0) return true;
     write_some(from);
     write_some(to);
     interrupted++;
+    return false;
 }
 
 /* So that neither the move nor the handler makes a slow call; the first blocks of a class are of the class above. */
@@ -50,7 +43,7 @@ static void check_move(int steps) {
     unsigned char *block = hakmem_malloc(from);
     memset(block, BYTE, from);
     steps_to_go = steps;
-    raise(SIGUSR1);
+    steps_begin(step);
     unsigned char *moved = hakmem_realloc(block, to);
     while (steps_to_go >= 0) { /* the remaining steps */
     }
@@ -64,10 +57,6 @@ static void a_handler_gets_neither_block(void **state) {
     (void)state;
     static const size_t sizes[][2] = {{16, 32},  {48, 96},    {64, 200},
                                       {96, 192}, {1024, 300}, {300, 20}};
-    const struct sigaction begin = {.sa_sigaction = step_on, .sa_flags = SA_SIGINFO},
-                           one = {.sa_sigaction = step, .sa_flags = SA_SIGINFO};
-    sigaction(SIGUSR1, &begin, NULL);
-    sigaction(SIGTRAP, &one, NULL);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         from = sizes[i][0], to = sizes[i][1];
         for (int steps = 0; steps < STEPS; steps++) check_move(steps);
@@ -84,7 +73,7 @@ static void nothing_is_left_of_a_block_of_no_size(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-#ifdef HAS_STEPS
+#ifdef HAS_FEW_STEPS
         cmocka_unit_test(a_handler_gets_neither_block),
 #endif
         cmocka_unit_test(nothing_is_left_of_a_block_of_no_size),

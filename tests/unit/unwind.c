@@ -19,6 +19,7 @@
 #include "base/base.h"
 #include "child.h"
 #include "stack_chain.h"
+#include "steps.h"
 
 typedef void (*chain_function_t)(chain_t *chain, unsigned left);
 
@@ -158,25 +159,23 @@ static void what_is_no_frame_ends_the_walk(void **state) {
     munmap(code, CODE_SIZE);
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !defined(BY_MAPS)
-#define HAS_STEPS
-enum { TRAP_FLAG = 0x100, PAGE_SIZE = 4096, MOST_STEPS = 200, NO_CODE = 0x1234 };
+#if defined(HAS_STEPS) && !defined(BY_MAPS)
+#define HAS_FEW_STEPS
+enum { PAGE_SIZE = 4096, MOST_STEPS = 200, NO_CODE = 0x1234 };
 
 static uintptr_t *page;
 static volatile int steps, last_step; /* the page goes away after that one */
 static volatile bool steps_on;
 
-static void step(int number, siginfo_t *info, void *context) {
-    (void)info;
-    greg_t *flags = &((ucontext_t *)context)->uc_mcontext.gregs[REG_EFL];
-    *flags = number == SIGTRAP && !steps_on ? *flags & ~(greg_t)TRAP_FLAG : *flags | TRAP_FLAG;
-    if (number == SIGTRAP && steps++ == last_step) munmap(page, PAGE_SIZE);
+static bool step(void) {
+    if (steps++ == last_step) munmap(page, PAGE_SIZE);
+    return steps_on;
 }
 
 static void walk_in_steps(chain_t *chain) {
     steps = 0;
     steps_on = true;
-    raise(SIGUSR1);
+    steps_begin(step);
     walk(chain);
     steps_on = false;
 }
@@ -200,10 +199,7 @@ static int walk_to_page(const char *code, int last) {
 }
 
 static void *walk_while_it_goes_away(void *code) {
-    const struct sigaction each = {.sa_sigaction = step, .sa_flags = SA_SIGINFO};
-    sigaction(SIGUSR1, &each, NULL);
-    sigaction(SIGTRAP, &each, NULL);
-    assert_true((uintptr_t)page > (uintptr_t)&each); /* else no walk goes there */
+    assert_true((uintptr_t)page > (uintptr_t)&code); /* else no walk goes there */
     walk_to_page(code, INT_MAX);
     const int all = walk_to_page(code, INT_MAX);
     for (int last = all > MOST_STEPS ? all - MOST_STEPS : 0; last < all; last++)
@@ -345,7 +341,7 @@ int main(void) {
         cmocka_unit_test(trampolines_are_seen_through),
         cmocka_unit_test(what_is_no_frame_ends_the_walk),
 #endif
-#ifdef HAS_STEPS
+#ifdef HAS_FEW_STEPS
         cmocka_unit_test(memory_goes_away_meanwhile),
 #endif
         cmocka_unit_test(without_both_the_walk_ends),

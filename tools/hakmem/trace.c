@@ -91,8 +91,8 @@ static bool make_trace(const char *path, const char *kept) {
     bool is_kept = stat(path, &there) == 0 && S_ISREG(there.st_mode) && there.st_size > 0;
     if (is_kept && rename(path, kept) != 0)
         fail(STATUS_RUN, "record: %s cannot be kept as %s: %s", path, kept, strerror(errno));
-    void (*const before)(int) =
-        signal(SIGXFSZ, SIG_IGN); /* of a file at the limit of files' sizes */
+    /* At the limit of files' sizes the write fails instead. */
+    void (*const before)(int) = signal(SIGXFSZ, SIG_IGN);
     FILE *file = fopen(path, "we");
     bool is_written = file && fputs(TRACE_MAGIC, file) >= 0;
     is_written = file && fclose(file) == 0 && is_written;
