@@ -323,7 +323,7 @@ static const struct effect {
      dirty_mib_with_a_limit,
      {"32M", 0, 20},
      {"0", 50, 70}},
-    {"THP", NULL, huge_superslabs, {"0", 0, 0}, {"1", 20, 60}},
+    {"THP", NULL, huge_superslabs, {"0", 0, 0}, {"1", 60, 100}},
     {"SS_PREFAULT", NULL, populated_units, {"0", 0, 0}, {"2", 16, 200}},
     {"HARDENED", "HAKMEM_PROFILE=HARDENED", usable_of_hundred, {"0", 112, 128}, {"1", 100, 100}},
     {"CANARY", "HAKMEM_PROFILE=HARDENED", usable_of_hundred, {"0", 112, 112}, {"1", 100, 100}},
