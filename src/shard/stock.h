@@ -18,8 +18,7 @@
  *
  *   C1  closed = true; fence; every stock goes to the pool
  *   C2  who has kept former slabs: fence; if closed, all of the list go to the pool. Either the helper finds them, or
- *       the thread sees that the stocks are closed. The explorer has no store buffers: that the two fences suffice is
- *       argued here
+ *       the thread sees that the stocks are closed
  *
  * A thread stands between K1 and K2 inside the gate (os/gate.h), so the child of a fork loses nothing.
  *

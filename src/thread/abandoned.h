@@ -20,8 +20,7 @@
  *
  *   A1  the new thread finds a cache that is not lost, and then its own place in it. From here on only this thread
  *       changes it: in the child of a fork others take lost caches alone. Such a taker writes its place before the cache
- *       is no longer lost (hak_gate_take, release; partner: the look, acquire), so who sees that sees the place, too.
- *       The explorer has no loads that return old values: this order is argued here
+ *       is no longer lost (hak_gate_take, release; partner: the look, acquire), so who sees that sees the place, too
  *   A2  under the lock of its home's group the former thread no longer counts. The cache's post stays taken, so in the
  *       child of a fork the cache is lost, as every one on its way is
  *

@@ -10,9 +10,7 @@
  *
  * A wake-up is not lost. The helper stores ASLEEP before its last look at what would wake it: dirty
  * units, a note, the number of threads. A thread that changes one of these does so before it reads the
- * state. Sequentially consistent accesses or a fence separate the two steps on each side. The explorer
- * goes through all orders of steps, but it has no store buffers: that the fences suffice is only argued
- * here.
+ * state. Sequentially consistent accesses or a fence separate the two steps on each side.
  *
  * Memory that the kernel refuses to take back, since it is locked, keeps nobody awake. When no round has given
  * anything back for so long that each page was old enough for one, and the program is at rest, what is left is stuck. The helper

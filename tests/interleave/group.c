@@ -71,7 +71,7 @@ unsigned hak_os_thread_id(void) { return number_of(explore_thread()); }
 unsigned hak_os_process_id(void) { return PROCESS; }
 uintptr_t hak_os_thread(void) { return (uintptr_t)PLACE * number_of(explore_thread()); }
 bool hak_gate_is_lost(const hak_gate_post_t *post) {
-    return hak_load_relaxed(&post->process) == LOST;
+    return hak_load_acquire(&post->process) == LOST; /* the orders of gate.c */
 }
 uint64_t hak_os_memory_limit(void) { return 0; }
 uint32_t hak_gate_process(void) { return 1; }
@@ -88,7 +88,7 @@ bool hak_sample_rate_is_wanted(void) { return false; }
 void hak_cache_set_budget(hak_tier_t tier, size_t bytes) {
     if (tier == HAK_TINY) model.tiny = bytes;
 }
-void hak_gate_take(hak_gate_post_t *post) { hak_store_relaxed(&post->process, 1); }
+void hak_gate_take(hak_gate_post_t *post) { hak_store_release(&post->process, 1); }
 void hak_gate_release(hak_gate_post_t *post) { hak_store_relaxed(&post->process, HAK_GATE_NOBODY); }
 
 void hak_check_failed(hak_check_t *check, const char *what, const void *object,
@@ -205,6 +205,8 @@ static void look_at_rest(void) {
 static void begin_with(unsigned threads, unsigned cpus) {
     size_t size;
     gates_reset(false);
+    memory_keep_old(&caches[0].place);
+    memory_keep_old(&caches[0].post.process);
     memset(&model, 0, sizeof model);
     memset(caches, 0, sizeof caches);
     model.cpus = cpus;

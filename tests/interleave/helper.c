@@ -116,8 +116,20 @@ bool hak_os_futex_wait_for(_Atomic uint32_t *word, uint32_t value, unsigned ms) 
 
 /* ---- Threads --------------------------------------------------------------------------------- */
 
+static void keep_old_values(void) {
+    memory_keep_old(&hak_helper_state);
+    memory_keep_old(&noted);
+    memory_keep_old(&urged);
+    memory_keep_old(&stuck_units);
+    memory_keep_old(&hak_pool_stats.dirty_units);
+    memory_keep_old(&hak_huge_stats.kept_bytes);
+    memory_keep_old(&world.threads);
+    memory_keep_old(&world.delay);
+}
+
 static void prepare(unsigned threads) {
     futex_reset(false);
+    keep_old_values();
     memset((void *)&hak_pool_stats, 0, sizeof hak_pool_stats);
     memset((void *)&hak_huge_stats, 0, sizeof hak_huge_stats);
     hak_helper_state = NONE;
@@ -217,6 +229,7 @@ static void hurry(void) {
 }
 static void change_delay(void) {
     hak_store_relaxed(&world.delay, 500);
+    atomic_thread_fence(memory_order_seq_cst); /* as hak_thread_apply_options */
     hak_helper_note();
     leave();
 }

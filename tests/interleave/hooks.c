@@ -22,10 +22,11 @@ ENTRY(void, __tsan_init, (void)) {}
 ENTRY(void, __tsan_func_entry, (void *caller)) { (void)caller; }
 ENTRY(void, __tsan_func_exit, (void)) {}
 
-/* Steps are sequentially consistent but for stores that are delayed (memory.h): a fence has nothing
- * else to add but an order of its own. */
+/* Steps are sequentially consistent but for stores that are delayed and variables with old values
+ * (memory.h): a fence has nothing else to add. */
 ENTRY(void, __tsan_atomic_thread_fence, (int order)) {
     if (order == __ATOMIC_SEQ_CST) memory_fence();
+    memory_order_fence(order);
 }
 ENTRY(void, __tsan_atomic_signal_fence, (int order)) { (void)order; }
 
@@ -78,7 +79,9 @@ ENTRY(void *, __tsan_memmove, (void *to, const void *from, size_t size)) {
         if (memory_is_tracked(p)) {                                                               \
             if (memory_forwards(p)) return (uint##bits##_t)memory_forwarded();                    \
             memory_atomic_begin(p, sizeof *p);                                                    \
-            memory_atomic_end(p, "load", true, false, order, *p, *p);                             \
+            uint##bits##_t seen = (uint##bits##_t)memory_choose_old(p, *p, order);                \
+            memory_atomic_end(p, "load", true, false, order, seen, seen);                         \
+            return seen;                                                                          \
         }                                                                                         \
         return *p;                                                                                \
     }                                                                                             \

@@ -23,10 +23,15 @@ enum {
     CELL_SPACING = 16, /* bytes for each atomic variable, mostly */
     FORBIDDEN_MAX = 32,
     LEFT_OUT_MAX = 8,
+    OLD_MAX = 8,         /* variables whose old values are kept */
+    OLD_STORES_MAX = 64, /* values of each, the first one included */
 };
 
+/* What happened before: operations of each thread, and of each variable with old values the store that may be
+ * read at the earliest. */
 typedef struct {
     uint16_t by_thread[EXPLORE_THREADS_MAX];
+    uint8_t oldest[OLD_MAX];
 } clock_vector_t;
 
 typedef struct {
@@ -74,7 +79,27 @@ static bool tracks_all;
 static uint64_t execution;
 static clock_vector_t clock_of[EXPLORE_THREADS_MAX];
 static uint64_t history[EXPLORE_THREADS_MAX];
-static uint64_t stores; /* the last store of every variable, in one number */
+static uint64_t
+    stores; /* the last store of every variable, in one number; all stores of one with old values */
+
+/* Variables of which a load may return an old value, and their stores in the order in which they were made. */
+typedef struct {
+    uint64_t value, store;
+    clock_vector_t released;
+} old_store_t;
+static struct {
+    uintptr_t address;
+    unsigned last; /* of the stores; 0: the one before the threads' first one */
+    old_store_t stores[OLD_STORES_MAX];
+} old_values[OLD_MAX];
+static unsigned old_count;
+static bool old_is_chosen; /* what the operation under way reads; else it is the newest */
+static clock_vector_t
+    fenced; /* what threads knew of them at their sequentially consistent fences */
+static clock_vector_t
+    published[EXPLORE_THREADS_MAX]; /* what a thread knew at its last fence that releases */
+static clock_vector_t
+    read_so_far[EXPLORE_THREADS_MAX]; /* what its next fence that acquires makes it know */
 
 uint64_t memory_mix(uint64_t a, uint64_t b) {
     uint64_t x = (a ^ (b + 0x9E3779B97F4A7C15u + (a << 6) + (a >> 2))) * 0xFF51AFD7ED558CCDu;
@@ -225,9 +250,16 @@ static cell_t *cell_of(uintptr_t address) {
     return &cells[cell_count++];
 }
 
+/* Of variables with old values alone: fences order no plain accesses here. */
+static void join_old(clock_vector_t *into, const clock_vector_t *other) {
+    for (unsigned i = 0; i < old_count; i++)
+        if (into->oldest[i] < other->oldest[i]) into->oldest[i] = other->oldest[i];
+}
+
 static void join(clock_vector_t *into, const clock_vector_t *other) {
     for (unsigned i = 0; i < EXPLORE_THREADS_MAX; i++)
         if (into->by_thread[i] < other->by_thread[i]) into->by_thread[i] = other->by_thread[i];
+    join_old(into, other);
 }
 
 /* What the thread does next has a time of its own. */
@@ -266,6 +298,65 @@ void memory_atomic_begin(const volatile void *address, size_t size) {
     check_plain_writes(address, size);
 }
 
+/* ---- Old values ------------------------------------------------------------------------------ */
+
+void memory_keep_old(const volatile void *address) {
+    EXPLORE_CHECK(old_count < OLD_MAX, "too many variables with old values");
+    old_values[old_count].address = (uintptr_t)address;
+    old_values[old_count++].last = 0;
+}
+
+/* Its number, or OLD_MAX. */
+static unsigned old_number(const volatile void *address) {
+    unsigned number = 0;
+    while (number < old_count && old_values[number].address != (uintptr_t)address) number++;
+    return number < old_count ? number : OLD_MAX;
+}
+
+uint64_t memory_choose_old(const volatile void *address, uint64_t newest, int order) {
+    const unsigned number = old_number(address), thread = explore_thread();
+    if (number == OLD_MAX || thread == 0 || old_values[number].last == 0) return newest;
+    uint8_t *oldest = &clock_of[thread].oldest[number];
+    if (order == __ATOMIC_SEQ_CST && *oldest < fenced.oldest[number])
+        *oldest = fenced.oldest[number];
+    const unsigned back = explore_choose(old_values[number].last - *oldest + 1);
+    *oldest = (uint8_t)(old_values[number].last - back);
+    old_is_chosen = true;
+    if (back) explore_note("the next load is of an old value, %u stores behind", back);
+    return old_values[number].stores[*oldest].value;
+}
+
+void memory_order_fence(int order) {
+    const unsigned thread = explore_thread();
+    clock_vector_t *const clock = &clock_of[thread];
+    if (thread == 0 || !old_count) return;
+    if (acquires(order)) join_old(clock, &read_so_far[thread]);
+    if (order == __ATOMIC_SEQ_CST) {
+        join_old(clock, &fenced);
+        join_old(&fenced, clock);
+    }
+    if (releases(order)) published[thread] = *clock;
+    for (unsigned i = 0; i < old_count; i++) memory_learn(clock->oldest[i]);
+}
+
+/* The store that a thread reads; NULL before the first one. */
+static const old_store_t *old_read(unsigned number, unsigned thread) {
+    const unsigned last = old_values[number].last;
+    if (!old_is_chosen) clock_of[thread].oldest[number] = (uint8_t)last;
+    old_is_chosen = false;
+    return last ? &old_values[number].stores[clock_of[thread].oldest[number]] : NULL;
+}
+
+/* After a store of the thread; `released`: what it publishes. */
+static void old_write(unsigned number, uint64_t before, uint64_t after, uint64_t store,
+                      const clock_vector_t *released) {
+    const unsigned last = ++old_values[number].last;
+    EXPLORE_CHECK(last < OLD_STORES_MAX, "too many stores of a variable with old values");
+    if (last == 1) old_values[number].stores[0] = (old_store_t){.value = before};
+    old_values[number].stores[last] = (old_store_t){after, store, *released};
+    stores ^= memory_mix(old_values[number].address + last, store);
+}
+
 void memory_atomic_end(const volatile void *address, const char *operation, bool reads, bool writes,
                        int order, uint64_t before, uint64_t after) {
     unsigned thread = explore_thread();
@@ -277,16 +368,28 @@ void memory_atomic_end(const volatile void *address, const char *operation, bool
     cell->touched |= 1u << thread;
     if (writes) cell->written |= 1u << thread;
     history[thread] = memory_mix(history[thread], cell->address * 2 + writes);
+    const unsigned number = old_number(address);
     if (reads) {
-        history[thread] = memory_mix(history[thread], memory_mix(cell->last_store, before));
-        if (acquires(order)) join(clock, &cell->released);
+        const old_store_t *old = number < OLD_MAX ? old_read(number, thread) : NULL;
+        const uint64_t store = old ? old->store : cell->last_store;
+        history[thread] = memory_mix(history[thread], memory_mix(store, before));
+        const clock_vector_t *const released = old ? &old->released : &cell->released;
+        if (acquires(order)) join(clock, released);
+        join_old(&read_so_far[thread], released);
     }
     if (writes) {
+        if (number < OLD_MAX) clock->oldest[number] = (uint8_t)(old_values[number].last + 1);
         if (!reads) memset(&cell->released, 0, sizeof cell->released);
         if (releases(order)) join(&cell->released, clock);
+        join_old(&cell->released, &published[thread]);
         if (cell->last_store) stores ^= memory_mix(cell->address, cell->last_store);
         cell->last_store = (uint64_t)thread << 32 | clock->by_thread[thread];
         stores ^= memory_mix(cell->address, cell->last_store);
+        if (number < OLD_MAX) {
+            old_write(number, before, after, cell->last_store, &cell->released);
+            if (order == __ATOMIC_SEQ_CST && fenced.oldest[number] < clock->oldest[number])
+                fenced.oldest[number] = clock->oldest[number];
+        }
     }
     advance(thread);
 }
@@ -307,6 +410,10 @@ static struct {
 
 void memory_reset(void) {
     memset(delayed.of, 0, sizeof delayed.of);
+    old_count = 0;
+    memset(&fenced, 0, sizeof fenced);
+    memset(published, 0, sizeof published);
+    memset(read_so_far, 0, sizeof read_so_far);
     execution++;
     cell_count = forbidden_count = 0;
     stores = 0;

@@ -2,7 +2,7 @@
  *
  * The variables of the checked code lie in lines of 64 bytes that are tracked by name. An atomic
  * operation on a tracked line is a step of the explorer. It works on the present value (the
- * exploration is sequentially consistent), but only acquire and release order anything else: two
+ * exploration is sequentially consistent but for variables named to it), but only acquire and release order anything else: two
  * plain accesses that nothing orders are reported as a data race. So an order too weak for what it
  * guards is found even on a machine that would never show it, and plain accesses need no steps of
  * their own. */
@@ -59,6 +59,14 @@ bool memory_delays(volatile void *address, uint64_t value, int order);
  * Before any other load the store may be carried out. */
 bool memory_forwards(const volatile void *address);
 uint32_t memory_forwarded(void);
+
+/* A load of this variable may return an old value, as on a CPU that orders loads weakly: any that no store is behind which
+ * the thread knows of. It knows of what it has read and stored there, of what others knew when they published what it has
+ * acquired, and after a sequentially consistent fence of what others knew at theirs. Fences that acquire or release count
+ * for these variables alone. Operations that read and write work on the newest value. In this execution: in prepare. */
+void memory_keep_old(const volatile void *address);
+uint64_t memory_choose_old(const volatile void *address, uint64_t newest, int order);
+void memory_order_fence(int order);
 
 /* What the running thread has delayed is seen from here on; what any thread has. */
 void memory_fence(void);

@@ -131,6 +131,8 @@ void hak_meta_free_bitmap(void *bitmap, size_t size) {
 
 static void prepare(void) {
     gates_reset(false);
+    memory_keep_old(&hak_stock_closed);
+    memory_keep_old(&shared.stock.former);
     atomic_store_explicit(&shared.stock.untouched, NULL, memory_order_relaxed);
     atomic_store_explicit(&shared.stock.former, NULL, memory_order_relaxed);
     for (unsigned i = 0; i < UNITS; i++) {
