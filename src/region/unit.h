@@ -19,7 +19,8 @@
 typedef struct hak_unit {
     char *base;               /* of the unit; constant once that is committed */
     _Atomic(uint64_t *) bits; /* bin lock to write, its words: bitmap; 1 = free block; remote words
-                                 follow. A double free may read it at any time */
+                                 follow. Marked while the slab leaves its bin; a double free may read
+                                 it at any time, and take the mark away (shard/shard.h) */
     union {
         uint64_t words_free;       /* bitmap */
         struct {                   /* large heap lock; see large/extent.h */
@@ -81,8 +82,19 @@ HAK_FAST_PATH char *hak_slab_first(const hak_unit_t *slab, const hak_class_t *in
     return slab->base + hak_first_offset((uintptr_t)slab->base, info);
 }
 
+/* Bin lock or claim held, or of a slab that has a block in use: then there is no mark. */
 HAK_FAST_PATH uint64_t *hak_slab_bits(const hak_unit_t *slab) {
     return hak_load_relaxed(&slab->bits);
+}
+
+/* Marks of that address, whose slab is all free: it is about to leave its bin; it has left. */
+enum { HAK_SLAB_LEAVES = 1, HAK_SLAB_GONE = 2, HAK_SLAB_MARKS = 3 };
+HAK_FAST_PATH uint64_t *hak_slab_marked(uint64_t *bits, uintptr_t mark) {
+    return (uint64_t *)((uintptr_t)bits | mark);
+}
+/* The address itself, for a thread that holds neither. */
+HAK_FAST_PATH uint64_t *hak_slab_unmarked(uint64_t *bits) {
+    return (uint64_t *)((uintptr_t)bits & ~(uintptr_t)HAK_SLAB_MARKS);
 }
 
 /* The remote words of a bitmap are the second half of its record, whose size is a power of two. So

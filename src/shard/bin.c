@@ -95,6 +95,15 @@ static size_t bitmap_size(const hak_class_t *info) {
     return sizeof(uint64_t) * 2 * hak_ceil_pow2(info->words);
 }
 
+HAK_FAST_PATH void clear_remote(hak_unit_t *slab, const hak_class_t *info) {
+    _Atomic uint64_t *remote = hak_slab_remote(slab, info->words);
+    for (unsigned w = 0; w < info->words; w++) hak_store_relaxed(&remote[w], 0);
+}
+
+HAK_BEHIND void hak_slab_clear_remote(hak_unit_t *slab, unsigned class_index) {
+    clear_remote(slab, &hak_classes[class_index]);
+}
+
 bool hak_slab_make(hak_unit_t *slab, unsigned shard, unsigned class_index, bool zeroed) {
     const hak_class_t *info = &hak_classes[class_index];
     uint64_t *bits = hak_shard_bitmap(shard, bitmap_size(info));
@@ -103,8 +112,7 @@ bool hak_slab_make(hak_unit_t *slab, unsigned shard, unsigned class_index, bool 
     unsigned rest = info->count % 64u;
     if (rest) bits[info->words - 1] = ((uint64_t)1 << rest) - 1;
     hak_store_release(&slab->bits, bits); /* partner: hak_remote_free */
-    _Atomic uint64_t *remote = hak_slab_remote(slab, info->words);
-    for (unsigned w = 0; w < info->words; w++) hak_store_relaxed(&remote[w], 0);
+    clear_remote(slab, info);
     slab->words_free = info->words == 64 ? ~(uint64_t)0 : ((uint64_t)1 << info->words) - 1;
     /* One store, and never 0 for `fresh` where the count alone would be the word of a large block: a late second
      * free of one finds none here (large/heap.h). */
@@ -130,16 +138,27 @@ void hak_bin_adopt(hak_bin_t *bin, unsigned shard, unsigned class_index, hak_uni
     hak_bin_list_last(bin, slab);
 }
 
-/* Takes a wholly free slab out of its bin: from here on it belongs to nobody. False when a block of it was
- * freed twice and the second free is under way; the slab then stays until a drain finds that. This thread
- * writes `owner` and then reads `remote_words`, the freeing thread the other way round. So one of them
- * sees the other. Bin lock held. */
-static bool disown(hak_bin_t *bin, hak_unit_t *slab) {
-    uint16_t owner = atomic_exchange_explicit(&slab->owner, 0, memory_order_seq_cst);
+/* L1 to L3 of shard.h; true when the slab has left. Bin lock held. */
+static bool lets_go(hak_unit_t *slab) {
+    uint64_t *const bits = hak_slab_bits(slab);
+    uint64_t *leaves = hak_slab_marked(bits, HAK_SLAB_LEAVES);
+    atomic_exchange_explicit(&slab->bits, leaves, memory_order_seq_cst); /* L1 */
     if (HAK_UNLIKELY(atomic_load_explicit(&slab->remote_words, memory_order_seq_cst) != 0)) {
-        hak_store_relaxed(&slab->owner, owner);
+        hak_store_release(&slab->bits, bits); /* L2; partner: F0 */
         return false;
     }
+    if (HAK_UNLIKELY(!hak_cas_acq_rel(&slab->bits, &leaves, hak_slab_marked(bits, HAK_SLAB_GONE))))
+        return false; /* L3; F was faster */
+    hak_store_release(&slab->owner, 0);
+    hak_store_release(&slab->bits, bits); /* partner: has_left, which then reads the owner */
+    return true;
+}
+
+/* Takes a wholly free slab out of its bin: from here on it belongs to nobody. False when a block of it was
+ * freed twice and the second free is under way; the slab then stays until a drain finds that. Bin lock held. */
+static bool disown(hak_bin_t *bin, hak_unit_t *slab) {
+    const uint16_t owner = hak_load_relaxed(&slab->owner);
+    if (HAK_UNLIKELY(!lets_go(slab))) return false;
     const hak_class_t *info = &hak_classes[hak_owner_class(owner)];
     size_t blocks = slab->fresh - hak_bin_purged_blocks(slab, info);
     hak_bin_add_slabs(hak_owner_shard(owner), -1u);

@@ -60,29 +60,41 @@ static HAK_BEHIND void undo(hak_unit_t *slab, const uint64_t *bits, unsigned wor
     }
 }
 
-/* Undoes F1 if the slab has left its bin since F0; false if it has not. Only for a thread that has F2 or F3
- * to do: for any other thread nothing says that the slab must still be there. */
-static bool take_back(hak_unit_t *slab, uint16_t owner, const uint64_t *bits, unsigned word,
-                      _Atomic uint64_t *remote, uint64_t mask) {
-    const uint16_t now = atomic_load_explicit(&slab->owner, memory_order_seq_cst);
-    bool is_same = ((now ^ owner) & ~HAK_OWNER_WARM) == 0 && hak_load_relaxed(&slab->bits) == bits;
-    if (HAK_LIKELY(is_same)) return false;
+/* True while the slab is in the bin that F has read, and not about to leave it. The owner is read after the mark: it
+ * changes before that is taken away. */
+HAK_FAST_PATH bool is_there(const hak_unit_t *slab, uint16_t owner, const uint64_t *bits) {
+    return atomic_load_explicit(&slab->bits, memory_order_seq_cst) == bits && /* partner: L1 */
+           ((hak_load_acquire(&slab->owner) ^ owner) & ~HAK_OWNER_WARM) == 0;
+}
+
+/* A slab that is about to leave stays, if this is faster than L3. True when it has left, and F1 is taken back. */
+static HAK_BEHIND bool has_left(hak_unit_t *slab, uint16_t owner, uint64_t *bits, unsigned word,
+                                _Atomic uint64_t *remote, uint64_t mask) {
+    uint64_t *leaves = hak_slab_marked(bits, HAK_SLAB_LEAVES);
+    (void)hak_cas_acq_rel(&slab->bits, &leaves, bits);
+    if (is_there(slab, owner, bits)) return false;
     undo(slab, bits, word, remote, mask);
     return true;
 }
 
+/* Only who has F2 or F3 to do looks again: for any other thread nothing says that the slab must still be there. */
 uint64_t hak_remote_free(hak_unit_t *slab, unsigned class_index, unsigned word, uint64_t mask) {
     HAK_TIMED_MID(pool_remote_push, class_index);
-    uint64_t *bits = hak_load_acquire(&slab->bits); /* F0, after give_remote's look at the owner */
+    /* F0, after give_remote's look at the owner */
+    uint64_t *bits = hak_slab_unmarked(hak_load_acquire(&slab->bits));
     const uint16_t owner = hak_load_acquire(&slab->owner);
     if (HAK_UNLIKELY(hak_owner_class(owner) != class_index)) return mask;
     _Atomic uint64_t *remote = hak_slab_remote_of(bits, hak_classes[class_index].words);
     uint64_t old = hak_or_acq_rel(&remote[word], mask); /* F1 */
     if (old) return old & mask;
-    if (HAK_UNLIKELY(take_back(slab, owner, bits, word, &remote[word], mask))) return mask;
+    if (HAK_UNLIKELY(!is_there(slab, owner, bits))) {
+        undo(slab, bits, word, &remote[word], mask);
+        return mask;
+    }
     if (atomic_fetch_or_explicit(&slab->remote_words, (uint64_t)1 << word, memory_order_seq_cst))
         return 0; /* F2 */
-    bool is_twice = take_back(slab, owner, bits, word, &remote[word], mask);
+    const bool is_twice = HAK_UNLIKELY(!is_there(slab, owner, bits)) &&
+                          has_left(slab, owner, bits, word, &remote[word], mask);
     pending_push(slab, hak_bin_of(hak_owner_shard(owner), hak_owner_class(owner))); /* F3 */
     return HAK_UNLIKELY(is_twice) ? mask : 0;
 }

@@ -392,6 +392,7 @@ static HAK_BEHIND unsigned adopt_empty(request_t *request) {
         return 0;
     }
     hak_add_relaxed(&adopted_empty, 1);
+    hak_slab_clear_remote(slab, request->class_index);
     return take_from_new(request, &slab, 1);
 }
 

@@ -46,13 +46,24 @@
  *    Remote words lie in the second half of a record whose size goes by the class, and records of
  *    bitmaps serve as nothing else (meta.h): F1 meets remote words, of S or of another's.
  *  - Before F2, and between F2 and F3, F looks again. If S has gone, F takes F1 back and reports. Both
- *    only where F2 or F3 is F's own to do: nobody else can say that S should still be there.
+ *    only where F2 or F3 is F's own to do: nobody else can say that S should still be there. Before F2 that is
+ *    also so where S is about to go (below), since it is all free then.
+ *  - Who lets S go, with the lock of its bin and S all free, asks first:
+ *
+ *    L1  bits = record | LEAVES
+ *    L2  remote_words != 0 -> bits = record: S stays while these words say that a block comes
+ *    L3  CAS of bits, record | LEAVES -> record | GONE; if it fails, S stays. Then owner = 0, then bits = record
+ *
+ *    L1 comes before L2, and F2 before F's look: one of them sees the other. If F sees LEAVES after F2, nothing tells whether
+ *    S will go. So F decides: CAS of bits, record | LEAVES -> record. If that or L2 is first, S stays, and who merges F1
+ *    reports; if L3 is first, S has gone. Nobody waits for the other one.
+ *    Rejected: to write the owner first, 0 from L1 on. F took a slab that stayed for one that had gone, and took F1
+ *    back after T had taken the block out: it was lost, and told twice. Rejected: F waits while it sees LEAVES. It may have the
+ *    higher priority on the CPU of the thread that is to go on, and it may hold the lock of another bin.
  *  - The record may be another slab's by then, or S a slab of another bin with the same record. Whoever
  *    frees into the same word there finds it not 0 and leaves F2 to F. So if F1 was taken back and the
  *    word is still not 0, F does F2 and F3 for the slab that has the record. On this way alone F may look at
  *    all slabs of the heap.
- *  - Who lets S go writes its owner first and reads remote_words then, F2 and F the other way round:
- *    one of them sees the other. S stays while remote_words says that a block comes.
  *  - F3 may still push S on the stack of its former bin. A drain there passes it on: D2 first, then a look at
  *    the owner, then F2 and F3 for that. Another freer that found remote_words not 0 relies on it.
  *  - A block that is free in the bitmap may come back before it is handed out again. Merged later, that would free
@@ -65,8 +76,10 @@
  *    block before its F has done F2: S might leave its bin meanwhile. Rejected: to look at remote[w] without
  *    remote_words, which costs a line that others write at each take. It would tell of a second free that stands
  *    between F1 and F2; one that comes just after the take is no different, and cannot be told by anybody.
- *    If F takes F1 back after T saw it, a block of that slab is lost, and told twice: F has met another slab's record
- *    (above), or it has looked at the owner of S just when that was 0, while S was about to leave and then stayed.
+ *    Rejected: S goes to another bin, or comes back from the pool, with its remote words as they were. T would see F1
+ *    there, and F, which finds that S has gone, take it back: the block would be lost, and told twice. They are
+ *    cleared while S belongs to nobody; an F1 after that is taken back before F2. It takes two second frees into one
+ *    word, one before and one after, to come to the same.
  *  Two cases of a double free stay undetected: S is released and used again twice between two loads of
  *  F; or F is stopped just before F1 or F2 while S and its record become another bin's, in which the same
  *  remote word, or remote_words, is not 0, so that F does not look again. Rejected: to pin S by a word of

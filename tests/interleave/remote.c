@@ -3,6 +3,7 @@
  *   remote             every scenario must hold; with --heavy, the heavy ones too
  *   remote --broken    the sources were broken on purpose: some scenario must fail */
 #include "explore.h"
+#include "memory.h"
 #include "scenarios.h"
 #include "world.h"
 #include "shard/stats.h"
@@ -78,6 +79,42 @@ static void prepare_record_that_moves(void) {
 }
 /* The same, with a unit in the pool, so that the other slab need not be of the same unit. */
 static void prepare_record_and_units_that_move(void) {
+/* What a second free has come to, for those who wait for it. */
+static const _Atomic uint64_t *second_free_remote;
+static bool second_free_is_over;
+
+static void note_second_free(void) {
+    const hak_unit_t *slab = hak_region_unit_of(block[0]);
+    second_free_remote = hak_slab_remote(slab, hak_classes[WORLD_PAIR].words);
+    second_free_is_over = false;
+}
+
+/* One block of a slab is free, and an empty slab is kept. */
+static void prepare_half_free_pair(void) {
+    prepare_pair_and_empty();
+    world_free(0, WORLD_PAIR, block[0]);
+    note_second_free();
+}
+/* The same, and what who lets it go and the freer look at may be seen late. */
+static void prepare_half_free_pair_seen_late(void) {
+    hak_unit_t *slab;
+    prepare_half_free_pair();
+    slab = hak_region_unit_of(block[0]);
+    memory_keep_old(&slab->bits);
+    memory_keep_old(&slab->owner);
+    memory_keep_old(&slab->remote_words);
+}
+static void prepare_half_free_pair_that_moves(void) {
+    prepare_half_free_pair_seen_late();
+    world_may_miss();
+}
+/* A slab is empty and kept. */
+static void prepare_empty_pair_guarded(void) {
+    prepare_pair();
+    for (unsigned i = 0; i < 2; i++) world_free(0, WORLD_PAIR, block[i]);
+    note_second_free();
+    world_guard();
+}
     prepare_full_and_empty(WORLD_PAIR, 2, 1);
     world_may_miss();
     world_reuses();
@@ -273,6 +310,31 @@ static void prepare_two_words_freed(void) {
     prepare_two_words();
     world_free(0, WORLD_TWO_WORDS, block[0]);
     world_free(0, WORLD_TWO_WORDS, block[67]);
+/* Takes begin when the second free is where they can see it: before that they would hand the block out, and the free that
+ * comes then is the new owner's. */
+static bool has_second_free_f1(const void *unused) {
+    (void)unused;
+    return second_free_is_over || *second_free_remote;
+}
+static bool has_second_free_f2(const void *unused) {
+    (void)unused;
+    return second_free_is_over || hak_region_unit_of(block[0])->remote_words;
+}
+static void free_pair_0_twice_and_tell(void) {
+    free_pair_0_twice();
+    second_free_is_over = true;
+}
+static void take_two_after_f2(void) {
+    void *taken[2];
+    explore_await(has_second_free_f2, NULL);
+    (void)world_take(0, WORLD_PAIR, 2, taken);
+}
+static void adopt_two_after_f1(void) {
+    void *taken[2];
+    explore_await(has_second_free_f1, NULL);
+    (void)world_take(1, WORLD_PAIR, 2, taken);
+}
+
 }
 
 /* A drain meets the slab where it has another owner, or none, by then. */
@@ -476,6 +538,22 @@ static const explore_scenario_t scenarios[] = {
      {free_two_words_apart, sweep},
      RULES},
     {"a double free, then the last free of a slab",
+    {"a take while a free block is freed again, and its slab is about to leave",
+     prepare_half_free_pair,
+     {free_pair_0_twice_and_tell, free_pair_1_locally, take_two_after_f2},
+     RULES},
+    {"a free block is freed again while its slab leaves, which is seen late",
+     prepare_half_free_pair_seen_late,
+     {free_pair_0_twice_and_tell, free_pair_1_locally},
+     RULES},
+    {"the same, and the slab is adopted",
+     prepare_half_free_pair_that_moves,
+     {free_pair_0_twice_and_tell, free_pair_1_locally, adopt_as_quad},
+     RULES},
+    {"an empty slab moves to another shard while a block of it is freed again",
+     prepare_empty_pair_guarded,
+     {free_pair_0_twice_and_tell, adopt_two_after_f1},
+     RULES},
      prepare_pair_freed_afar,
      {free_pair_0_again_and_1, sweep},
      RULES},

@@ -63,6 +63,7 @@ __attribute__((used, section(".hakmem_layout"))) static const row_t rows[] = {
     FIELD(slots, slots),
     FIELD(slots, size),
     FIELD(huge_stats, kept_bytes),
+    VALUE(HAK_SLAB_MARKS),
     VALUE(HAK_CLASS_LIMIT),
     VALUE(HAK_CLASS_COUNT),
     VALUE(HAK_CLASS_SMALL),

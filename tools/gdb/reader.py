@@ -184,7 +184,7 @@ class Heap:
         if block in self.cached:
             tid = self.cached[block]
             return f"free, in the cache of thread {tid}" if tid else "free, in a cache that waits for a thread"
-        bits = self.unit_field(unit, "bits", 8)
+        bits = self.unit_field(unit, "bits", 8) & ~LAYOUT["HAK_SLAB_MARKS"]
         if self.word(bits + index // 64 * 8) >> index % 64 & 1:
             return "free, in its slab"
         remote = bits + 8 * (1 << (info["words"] - 1).bit_length())
@@ -260,7 +260,7 @@ class Heap:
         remote = field("remote_words", 8)
         if remote:
             words = self.classes[class_index]["words"]
-            place = field("bits", 8) + 8 * (1 << (words - 1).bit_length())
+            place = (field("bits", 8) & ~LAYOUT["HAK_SLAB_MARKS"]) + 8 * (1 << (words - 1).bit_length())
             sums[2] += bin(int.from_bytes(self.read(place, 8 * words), "little")).count("1")
 
     def report(self):
