@@ -158,11 +158,14 @@ static HAK_BEHIND void *get_on(unsigned cpu, unsigned class_index, moved_t *move
 HAK_NEXT void *hak_depot_get(unsigned class_index) {
     moved_t moved;
     const unsigned cpu = hak_shard_here();
-    begin(&moved);
-    hak_gate_enter_on(cpu);
-    void *block = get_on(cpu, class_index, &moved);
-    hak_gate_leave();
-    report(&moved, class_index);
+    void *block;
+    do {
+        begin(&moved);
+        hak_gate_enter_on(cpu);
+        block = get_on(cpu, class_index, &moved);
+        hak_gate_leave();
+        report(&moved, class_index);
+    } while (hak_shard_ended_early(block != NULL, &moved.twice));
     return block;
 }
 

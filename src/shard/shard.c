@@ -425,35 +425,33 @@ HAK_BEHIND unsigned hak_shard_take_inside(unsigned home, unsigned class_index, u
     return taken;
 }
 
-/* Also tells of blocks that were freed twice. A take that brought nothing and found one may have ended there. */
-static unsigned take_and_tell(request_t *request) {
+/* Also tells of blocks that were freed twice. */
+HAK_FAST_PATH unsigned take_and_tell(request_t *request, unsigned (*take_once)(request_t *)) {
     unsigned taken;
     do {
         request->told.twice.bits = 0;
-        taken = take_anywhere(request);
+        taken = take_once(request);
         report(&request->told.twice, request->class_index);
-    } while (HAK_UNLIKELY(request->told.twice.bits != 0) && !taken);
+    } while (hak_shard_ended_early(taken, &request->told.twice));
     return taken;
 }
 
 unsigned hak_shard_take(unsigned home, unsigned class_index, unsigned want, void **top,
                         bool *zeroed) {
     request_t request = {home, class_index, want, top, NULL, false, {zeroed, {0}}};
-    return take_and_tell(&request);
+    return take_and_tell(&request, take_anywhere);
 }
 
 unsigned hak_shard_take_warm(unsigned home, unsigned class_index, unsigned want, void **top,
                              hak_warm_t *warm) {
     request_t request = {home, class_index, want, top, warm, false, {0}};
-    return take_and_tell(&request);
+    return take_and_tell(&request, take_anywhere);
 }
 
-void *hak_shard_take_last(unsigned home, unsigned class_index, bool *zeroed) {
+HAK_BEHIND void *hak_shard_take_last(unsigned home, unsigned class_index, bool *zeroed) {
     void *one[2];
     request_t request = {home, class_index, 1, one, NULL, true, {zeroed, {0}}};
-    unsigned taken = take_from_pool(&request);
-    report(&request.told.twice, class_index);
-    return taken ? one[1] : NULL;
+    return take_and_tell(&request, take_from_pool) ? one[1] : NULL;
 }
 
 /* Visits the bins one by one. Skips a bin whose lock is held: it is not idle. Leaves a bin after

@@ -220,9 +220,12 @@ unsigned hak_shard_take(unsigned home, unsigned class_index, unsigned want, void
                         bool *zeroed);
 
 /* The same for a caller that stays inside the gate: blocks that were freed twice are left in *twice, and the
- * caller reports them outside (flush.h). */
+ * caller reports them outside (flush.h). If the take has ended there without a block, the caller takes again then. */
 unsigned hak_shard_take_inside(unsigned home, unsigned class_index, unsigned want, void **top,
                                hak_twice_t *twice);
+HAK_FAST_PATH bool hak_shard_ended_early(unsigned taken, const hak_twice_t *twice) {
+    return HAK_UNLIKELY(twice->bits != 0) && !taken;
+}
 
 /* The same for a thread that has warm slabs (shard/warm_slab.h) and found no block in them; it
  * gets others bound, if it can. */

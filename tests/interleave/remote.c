@@ -31,12 +31,6 @@ static void prepare_full_and_empty(unsigned class_index, unsigned count, unsigne
 
 static void prepare_pair(void) { prepare_full_slab(WORLD_PAIR, 2, 0); }
 static void prepare_pair_and_empty(void) { prepare_full_and_empty(WORLD_PAIR, 2, 0); }
-static void prepare_two_pairs(void) {
-    world_reset(2);
-    EXPLORE_CHECK(world_take(0, WORLD_PAIR, 2, block) == 2 &&
-                      world_take(0, WORLD_PAIR, 2, block + 2) == 2,
-                  "no slabs to begin with");
-}
 static void prepare_one_and_units(void) { prepare_full_slab(WORLD_ONE, 1, 2); }
 /* Two slabs whose blocks are in use, and an empty one that the bin keeps. */
 static void prepare_two_pairs_beside_empty(void) {
@@ -53,11 +47,13 @@ static void prepare_two_pairs_and_empty(void) {
     prepare_two_pairs_beside_empty();
     for (unsigned i = 0; i < 4; i += 2) world_free(1, WORLD_PAIR, block[i]);
 }
-static void prepare_three_pairs(void) {
-    world_reset(3);
-    for (unsigned i = 0; i < 6; i += 2)
+static void prepare_pairs(unsigned count, unsigned spare) {
+    world_reset(count + spare);
+    for (unsigned i = 0; i < 2 * count; i += 2)
         EXPLORE_CHECK(world_take(0, WORLD_PAIR, 2, block + i) == 2, "no slabs to begin with");
 }
+static void prepare_two_pairs(void) { prepare_pairs(2, 0); }
+static void prepare_three_pairs(void) { prepare_pairs(3, 0); }
 static void prepare_quad(void) { prepare_full_slab(WORLD_QUAD, 4, 0); }
 static void prepare_quad_freed_afar(void) {
     prepare_full_slab(WORLD_QUAD, 4, 1);
@@ -79,6 +75,10 @@ static void prepare_record_that_moves(void) {
 }
 /* The same, with a unit in the pool, so that the other slab need not be of the same unit. */
 static void prepare_record_and_units_that_move(void) {
+    prepare_full_and_empty(WORLD_PAIR, 2, 1);
+    world_may_miss();
+    world_reuses();
+}
 /* What a second free has come to, for those who wait for it. */
 static const _Atomic uint64_t *second_free_remote;
 static bool second_free_is_over;
@@ -115,10 +115,6 @@ static void prepare_empty_pair_guarded(void) {
     note_second_free();
     world_guard();
 }
-    prepare_full_and_empty(WORLD_PAIR, 2, 1);
-    world_may_miss();
-    world_reuses();
-}
 /* Shard 1 is at work in the class, and may take no used block of shard 0. */
 static void prepare_guarded(void) {
     prepare_full_and_empty(WORLD_PAIR, 2, 0);
@@ -141,10 +137,18 @@ static void prepare_freed_again_and_empty(void) {
 }
 /* A free block of each of three slabs was freed again. A bounded drain meets the first; the take behind it begins with
  * the third, and ends there. */
-static void prepare_three_freed_again(void) {
-    prepare_three_pairs();
+static void free_three_again(void) {
     for (unsigned i = 0; i < 6; i += 2) world_free(0, WORLD_PAIR, block[i]);
     for (unsigned i = 6; i; i -= 2) world_free_again(1, WORLD_PAIR, block[i - 2]);
+}
+static void prepare_three_freed_again(void) {
+    prepare_three_pairs();
+    free_three_again();
+}
+/* The same, with a unit in the pool. */
+static void prepare_three_freed_again_and_unit(void) {
+    prepare_pairs(3, 1);
+    free_three_again();
 }
 /* The same, to fork. */
 static void prepare_quad_to_fork(void) {
@@ -225,6 +229,11 @@ static void take_three_times(void) {
         EXPLORE_CHECK(world_take(0, WORLD_PAIR, 1, taken) == 1, "no block, though some are free");
 }
 
+static void take_last(void) {
+    void *taken[1];
+    EXPLORE_CHECK(world_take_last(0, WORLD_PAIR, taken) == 1, "no block, though some are free");
+}
+
 static void take_two_words(void) {
     void *taken[1];
     world_take(0, WORLD_TWO_WORDS, 1, taken);
@@ -301,15 +310,6 @@ static void free_pair_0_twice(void) { world_free_again(1, WORLD_PAIR, block[0]);
 static void free_pair_1_twice(void) { world_free_again(1, WORLD_PAIR, block[1]); }
 static void free_quad_0_twice_locally(void) { world_free_again(0, WORLD_QUAD, block[0]); }
 
-/* Two words of one slab have a block that was free already. */
-static void free_both_words_twice(void) {
-    world_free_again(1, WORLD_TWO_WORDS, block[0]);
-    world_free_again(1, WORLD_TWO_WORDS, block[67]);
-}
-static void prepare_two_words_freed(void) {
-    prepare_two_words();
-    world_free(0, WORLD_TWO_WORDS, block[0]);
-    world_free(0, WORLD_TWO_WORDS, block[67]);
 /* Takes begin when the second free is where they can see it: before that they would hand the block out, and the free that
  * comes then is the new owner's. */
 static bool has_second_free_f1(const void *unused) {
@@ -335,6 +335,15 @@ static void adopt_two_after_f1(void) {
     (void)world_take(1, WORLD_PAIR, 2, taken);
 }
 
+/* Two words of one slab have a block that was free already. */
+static void free_both_words_twice(void) {
+    world_free_again(1, WORLD_TWO_WORDS, block[0]);
+    world_free_again(1, WORLD_TWO_WORDS, block[67]);
+}
+static void prepare_two_words_freed(void) {
+    prepare_two_words();
+    world_free(0, WORLD_TWO_WORDS, block[0]);
+    world_free(0, WORLD_TWO_WORDS, block[67]);
 }
 
 /* A drain meets the slab where it has another owner, or none, by then. */
@@ -529,15 +538,6 @@ static const explore_scenario_t scenarios[] = {
      prepare_freed_again_and_empty,
      {take_two_and_return_them, free_pair_3, sweep},
      RULES},
-    {"takes where a free block of three slabs was freed again",
-     prepare_three_freed_again,
-     {take_three_times, sweep},
-     RULES},
-    {"a batch for a slab that is all in use",
-     prepare_two_words,
-     {free_two_words_apart, sweep},
-     RULES},
-    {"a double free, then the last free of a slab",
     {"a take while a free block is freed again, and its slab is about to leave",
      prepare_half_free_pair,
      {free_pair_0_twice_and_tell, free_pair_1_locally, take_two_after_f2},
@@ -554,6 +554,19 @@ static const explore_scenario_t scenarios[] = {
      prepare_empty_pair_guarded,
      {free_pair_0_twice_and_tell, adopt_two_after_f1},
      RULES},
+    {"takes where a free block of three slabs was freed again",
+     prepare_three_freed_again,
+     {take_three_times, sweep},
+     RULES},
+    {"a take of last resort where a free block of three slabs was freed again",
+     prepare_three_freed_again_and_unit,
+     {take_last, sweep},
+     RULES},
+    {"a batch for a slab that is all in use",
+     prepare_two_words,
+     {free_two_words_apart, sweep},
+     RULES},
+    {"a double free, then the last free of a slab",
      prepare_pair_freed_afar,
      {free_pair_0_again_and_1, sweep},
      RULES},

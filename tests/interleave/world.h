@@ -34,6 +34,9 @@ void world_guard(void);
 unsigned world_take(unsigned home, unsigned class_index, unsigned want, void **blocks);
 void world_free(unsigned home, unsigned class_index, void *block);
 
+/* The same ledger for hak_shard_take_last. */
+unsigned world_take_last(unsigned home, unsigned class_index, void **block);
+
 /* A thread's warm slabs: one slot. In prepare. They are of WORLD_QUAD, at home in shard 0. */
 hak_warm_t *world_warm(void);
 

@@ -76,6 +76,11 @@ unsigned world_take(unsigned home, unsigned class_index, unsigned want, void **b
     return enter_taken(class_index, want, taken, top, blocks);
 }
 
+unsigned world_take_last(unsigned home, unsigned class_index, void **block) {
+    void *top[2] = {NULL, hak_shard_take_last(home, class_index, NULL)};
+    return enter_taken(class_index, 1, top[1] != NULL, top, block);
+}
+
 static unsigned carve(hak_warm_t *warm, unsigned want, void **blocks, bool locked) {
     void *top[LIVE_MAX + 1];
     unsigned taken = hak_warm_take(warm, 0, WORLD_QUAD, want, top, locked);

@@ -11,7 +11,9 @@ enum {
     SMALL = HAK_CLASS_64,
     FOUR = HAK_CLASS_14336,
     SHARE = 32 * 1024,
-    WORDS = 3
+    WORDS = 3,
+    SLABS = 3,
+    CALLER = 0, /* the shard of this thread's CPU */
 };
 
 /* ---- Several blocks ------------------------------------------------------------------------------- */
@@ -90,6 +92,22 @@ static void in_a_depot(const void *unused) {
     CHECK(hak_depot_sweep(&walk, true, &patience, &budget), "the sweep has no end");
 }
 
+/* A free block of each of three slabs is freed again. The drain meets the first one, and the take behind it begins with the
+ * third one, and ends there. */
+static void out_of_a_depot(const void *unused) {
+    (void)unused;
+    void *blocks[SLABS];
+    hak_depot_set_share(SHARE, true);
+    for (unsigned i = 0; i < SLABS; i++) {
+        CHECK(hak_shard_take(CALLER, FOUR, 4, top, NULL) == 4, "no slab of four blocks");
+        blocks[i] = top[1];
+    }
+    for (unsigned i = 0; i < SLABS; i++) hak_shard_flush(CALLER, FOUR, &blocks[i], 1);
+    for (unsigned i = SLABS; i; i--) hak_shard_flush(AWAY, FOUR, &blocks[i - 1], 1);
+    CHECK(hak_depot_get(FOUR), "no block, though some are free");
+    hak_shard_release_idle();
+}
+
 static const struct {
     const char *what;
     void (*run)(const void *);
@@ -99,7 +117,8 @@ static const struct {
             {"from afar and at home", from_both, WORDS + 1},
             {"among others", among_others, WORDS + 1},
             {"with colours", with_colours, 3},
-            {"in a depot", in_a_depot, WORDS + 1}};
+            {"in a depot", in_a_depot, WORDS + 1},
+            {"out of a depot", out_of_a_depot, SLABS}};
 
 static unsigned count_of(const char *text, const char *part) {
     unsigned count = 0;
