@@ -7,6 +7,7 @@
  *   load reuse            threads allocate and free blocks of one size
  *   load realloc          blocks that grow, shrink, fail to grow and end by realloc
  *   load names            each function that allocates, and each that frees
+ *   load cancel           a thread that is to be cancelled allocates, then another one
  *
  * It prints "peak BYTES resident KB": the bytes requested and live at the peak, and the anonymous
  * memory that came to be resident until then. Before that it calls nothing that allocates. */
@@ -150,6 +151,27 @@ static int storm(int forks_count) {
     return failed != 0;
 }
 
+static void *pairs_to_the_end(void *argument) {
+    pthread_cancel(pthread_self());
+    for (int i = 0; i < 100000; i++) {
+        char *volatile block = malloc(2000);
+        free(block);
+    }
+    atomic_store(&is_over, true);
+    pthread_testcancel();
+    return argument;
+}
+
+/* malloc and free are no cancellation points. */
+static int cancelled(void) {
+    pthread_t thread;
+    void *result;
+    if (pthread_create(&thread, NULL, pairs_to_the_end, NULL) != 0) abort();
+    pthread_join(thread, &result);
+    for (int i = 0; i < 100000; i++) put(16), drop(0);
+    return result != PTHREAD_CANCELED || !atomic_load(&is_over);
+}
+
 static void *pairs(void *argument) {
     for (int i = 0; i < 100000; i++) {
         char *volatile block = malloc(2000);
@@ -283,6 +305,7 @@ int main(int argc, char **argv) {
     if (argc == 2 && strcmp(argv[1], "fork") == 0) return forks();
     if (argc == 2 && strcmp(argv[1], "realloc") == 0) return reallocs();
     if (argc == 2 && strcmp(argv[1], "reuse") == 0) return reuse();
+    if (argc == 2 && strcmp(argv[1], "cancel") == 0) return cancelled();
     if (argc != 3) return 2;
     if (strcmp(argv[1], "storm") == 0) return storm(atoi(argv[2]));
     blocks = strtoul(argv[2], NULL, 10);

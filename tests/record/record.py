@@ -170,6 +170,16 @@ def case_reuse(folder):
         harness.fail(f"{found['peak_live']} bytes are live at the peak")
 
 
+def case_cancel(folder):
+    """A thread that is to be cancelled records all it does, and nobody waits for a lock that it has left taken."""
+    trace = os.path.join(folder, "cancel")
+    record(trace, LOAD, "cancel")
+    found = replay(trace, "--alloc=system")
+    whole(found)
+    if found["steps"] < 400000:
+        harness.fail(f"only {found['steps']} steps")
+
+
 def case_storm(folder):
     """Forks and ends of threads at any moment: nothing hangs, and each trace is whole."""
     trace = os.path.join(folder, "storm")

@@ -13,16 +13,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 #include <zlib.h>
 
 enum {
-    PLAIN_SIZE = 64 << 10,  /* of a thread's buffer */
-    PACKED_SIZE = 72 << 10, /* zlib's bound for it is less */
-    ARENA_SIZE = 512 << 10, /* what zlib's deflate takes */
-    ROUNDS = 3,             /* a key's destructor runs so often: after those of the program */
-    TRIALS = 4000,          /* events recorded to learn what one costs */
+    PLAIN_SIZE = 64 << 10,   /* of a thread's buffer */
+    PACKED_SIZE = 72 << 10,  /* zlib's bound for it is less */
+    ARENA_SIZE = 512 << 10,  /* what zlib's deflate takes */
+    ROUNDS = 3,              /* a key's destructor runs so often: after those of the program */
+    TRIALS = 4000,           /* events recorded to learn what one costs */
+    KERNEL_SIGNALS = 64 / 8, /* bytes of a set */
 };
 #define DEFAULT_LIMIT (1ull << 30)
 
@@ -85,6 +87,17 @@ static void to_arena(void *unused, void *block) {
     (void)block;
 }
 
+/* ---- Files ----------------------------------------------------------------------------------- */
+
+/* System calls themselves: libc's functions are cancellation points, and a thread that is cancelled in the midst of malloc
+ * would keep the locks that it has here, and be inside for ever. */
+
+static int open_file(const char *name, int flags) {
+    return (int)syscall(SYS_openat, AT_FDCWD, name, flags | O_CLOEXEC, 0666);
+}
+
+static void close_file(int file) { syscall(SYS_close, file); }
+
 /* One line on stderr. */
 __attribute__((format(printf, 1, 2))) static void say(const char *format, ...) {
     char text[PATH_MAX + 512];
@@ -94,13 +107,13 @@ __attribute__((format(printf, 1, 2))) static void say(const char *format, ...) {
     va_end(arguments);
     if (length > (int)sizeof text - 2) length = (int)sizeof text - 2;
     text[length] = '\n';
-    if (write(STDERR_FILENO, text, (size_t)length + 1) < 0) return;
+    if (syscall(SYS_write, STDERR_FILENO, text, (size_t)length + 1) < 0) return;
 }
 
 /* A full disk takes a part of it, and refuses the rest by an error. */
 static int write_part(int file, const unsigned char *from, size_t size) {
     while (size) {
-        ssize_t done = write(file, from, size);
+        const long done = syscall(SYS_write, file, from, size);
         if (done < 0 && errno != EINTR) return errno;
         if (done > 0) from += done, size -= (size_t)done;
     }
@@ -118,7 +131,7 @@ static bool write_whole(int file, const unsigned char *from, size_t size) {
     pthread_sigmask(SIG_BLOCK, &limit_signal, &others);
     const int error = write_part(file, from, size);
     if (error == EFBIG && !sigismember(&pending, SIGXFSZ))
-        sigtimedwait(&limit_signal, NULL, &at_once);
+        syscall(SYS_rt_sigtimedwait, &limit_signal, NULL, &at_once, KERNEL_SIGNALS);
     pthread_sigmask(SIG_SETMASK, &others, NULL);
     errno = error;
     return error == 0;
@@ -126,11 +139,11 @@ static bool write_whole(int file, const unsigned char *from, size_t size) {
 
 /* Appends to the file; `file` is held. */
 static void append(const void *first, size_t first_size, const void *second, size_t second_size) {
-    int file = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+    int file = open_file(path, O_WRONLY | O_APPEND);
     if (file < 0 || !write_whole(file, first, first_size) ||
         !write_whole(file, second, second_size))
         failure = errno;
-    if (file >= 0) close(file);
+    if (file >= 0) close_file(file);
     written += first_size + second_size;
 }
 
@@ -262,10 +275,10 @@ static void calibrate(void) {
 
 /* Creates the file that `path` names. */
 static void create(void) {
-    int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    int file = open_file(path, O_WRONLY | O_CREAT | O_TRUNC);
     bool is_good = file >= 0 && write_whole(file, (const void *)TRACE_MAGIC, TRACE_MAGIC_SIZE);
     failure = is_good ? 0 : errno;
-    if (file >= 0) close(file);
+    if (file >= 0) close_file(file);
     written = TRACE_MAGIC_SIZE;
     taken = flushes = 0;
     flush_ns = 0;
@@ -354,11 +367,11 @@ static void write_end(void) {
     int length =
         snprintf(text, sizeof text, "events=%llu\nthreads=%u\nfull=%d\ncost_ns=%.0f\n",
                  (unsigned long long)taken, threads, is_full, (double)taken * event_ns + flush_ns);
-    int file = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+    int file = open_file("/proc/self/status", O_RDONLY);
     if (file >= 0) { /* its lines "VmHWM:\t  1234 kB" are names and values as well */
-        ssize_t more = read(file, text + length, sizeof text - (size_t)length);
+        const long more = syscall(SYS_read, file, text + length, sizeof text - (size_t)length);
         if (more > 0) length += (int)more;
-        close(file);
+        close_file(file);
     }
     write_chunk(TRACE_END, 0, text, (size_t)length);
 }

@@ -3,7 +3,7 @@
  * Nothing here allocates by malloc, so that an event may come from anywhere. Each thread has a
  * buffer with a lock, which only the end of the process takes besides the thread. A full buffer is
  * compressed and appended under the file's lock; the file is open only for that moment, so that a
- * program that closes or counts its descriptors does not notice.
+ * program that closes or counts its descriptors does not notice. A thread that is to be cancelled goes on here.
  * Order of locks: list, a thread's, file. */
 #pragma once
 
