@@ -8,6 +8,12 @@
  * wakes at intervals until that is done. It ends after the last thread of the program. It blocks every
  * signal and allocates nothing. The child of a fork forgets it.
  *
+ * Where all threads end by the system call itself, which nobody learns of, the helper keeps the process alive, deaf to
+ * SIGTERM. Rejected: to let it get that signal. The kernel gives a signal of the process to any thread that does not
+ * block it: to the helper, where the program blocks it in all threads and one of them waits for it with sigwait; and
+ * the program's handler would run on the helper's stack. Rejected: to look now and then whether it is alone. A process
+ * at rest would wake for that, for ever.
+ *
  * A wake-up is not lost. The helper stores ASLEEP before its last look at what would wake it: dirty
  * units, a note, the number of threads. A thread that changes one of these does so before it reads the
  * state. Sequentially consistent accesses or a fence separate the two steps on each side.

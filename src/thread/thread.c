@@ -53,7 +53,11 @@ static _Atomic bool ready HAK_READ_OFTEN;     /* written under the list lock, on
  *   the end    Of the outermost step: if the thread is noted, it counts itself alone once more, which is true, and
  *              clears the note. It still is in the step then. After that it looks again: a fork that came between
  *              the first look and the end has noted it, and one after the end has cleared the note, since it has counted
- *              right. */
+ *              right.
+ *
+ * If the handler never returns in the child, other threads get no cache there; shards serve them. Not mended: a lock
+ * that the step held at the fork stays taken then as well, like any other that the thread had, and no count can
+ * help whoever needs that. */
 static __thread unsigned steps;
 static _Atomic uintptr_t unsettled
     HAK_READ_OFTEN; /* by forks and by the thread that it names; 0: all is counted */
