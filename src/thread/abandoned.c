@@ -16,6 +16,12 @@ static HAK_BEHIND bool is_left(const hak_cache_t *cache, uintptr_t place) {
            cache->process == hak_os_process_id();
 }
 
+HAK_NEXT void hak_abandoned_clear(hak_cache_t *cache) {
+    hak_place_t *entry = hak_place_of(hak_load_relaxed(&cache->place));
+    hak_cache_t *own = cache;
+    if (hak_load_relaxed(entry) == cache) (void)hak_cas_release(entry, &own, NULL); /* A3 */
+}
+
 HAK_NEXT hak_cache_t *hak_abandoned_take(void) {
     const uintptr_t place = hak_os_thread();
     hak_cache_t *cache = hak_load_acquire(hak_place_of(place)); /* partner: hak_abandoned_note */

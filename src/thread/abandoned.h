@@ -12,8 +12,9 @@
  * ever may. The system is not asked, so neither numbers that are used again nor namespaces, filters or a libc
  * that lies about numbers matter; and a thread whose memory another thread goes on with has that one's cache.
  *
- * A table tells, for each place, the cache that a thread got there last. Two places may share an entry: then
- * the cache of the first one may stay with its thread.
+ * A table tells, for each place, the cache that a thread got there last, until the thread gives it up. So a start
+ * reads no cache whose present thread writes to it. Two places may share an entry: then the cache of the first one may
+ * stay with its thread.
  *
  * PROTOCOL. `place` of a cache becomes a thread's own only by that thread, and is cleared only by it; or by the next
  * thread of that place; or it becomes another thread's in the child of a fork, which takes a lost cache.
@@ -23,6 +24,9 @@
  *       is no longer lost (hak_gate_take, release; partner: the look, acquire), so who sees that sees the place, too
  *   A2  under the lock of its home's group the former thread no longer counts. The cache's post stays taken, so in the
  *       child of a fork the cache is lost, as every one on its way is
+ *   A3  an orderly end: CAS of the entry, own cache -> NULL, while the cache is still the thread's. Later another thread
+ *       may have it, at a place that shares the entry, which is then that thread's. A CAS, since a thread at such a place
+ *       may note another cache meanwhile
  *
  * What the former thread wrote to its cache is there to be read: libc orders its end before the next use of its memory.
  *
@@ -61,6 +65,9 @@ HAK_FAST_PATH void hak_abandoned_note(hak_cache_t *cache) {
     hak_place_t *entry = hak_place_of(hak_os_thread());
     if (hak_load_relaxed(entry) != cache) hak_store_release(entry, cache);
 }
+
+/* A thread gives its cache up, which is still its own: nobody need look for it. */
+void hak_abandoned_clear(hak_cache_t *cache);
 
 /* Takes the cache of a former thread at the place of the calling one, which has none; NULL if there is none to be
  * taken. Inside the gate. The caller joins. */

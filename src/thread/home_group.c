@@ -11,6 +11,7 @@
 #include "os/numa.h"
 #include "os/os.h"
 #include "shard/shard.h"
+#include "thread/abandoned.h"
 #include "thread/cache_budget.h"
 
 enum { SHARDS = 8, GROUPS = HAK_SHARDS_MAX / SHARDS, TELLING = INT_MAX };
@@ -231,10 +232,15 @@ static unsigned home_of(const group_t *group, const hak_cache_t *cache, hak_seat
     return start ? seat.shard : 0; /* there is no memory for it */
 }
 
-/* Lock held. */
-static void join(group_t *group, hak_cache_t *cache, hak_seat_t seat) {
-    const unsigned home = home_of(group, cache, seat), process = hak_os_process_id(),
-                   tid = hak_os_thread_id();
+/* The thread counts in its home, and has its post. Lock held. */
+static void count_home(group_t *group, hak_cache_t *cache, unsigned home) {
+    hak_gate_take(&cache->post);
+    HAK_ADD_OWNED(&group->homes[home % SHARDS], 1u);
+}
+
+/* What the cache knows of its thread. */
+static void move_in(hak_cache_t *cache, unsigned home) {
+    const unsigned process = hak_os_process_id(), tid = hak_os_thread_id();
     memset(cache->streak, 0, sizeof cache->streak); /* a stream belongs to one thread */
     hak_lock_acquire(&cache->stack_lock);
     cache->tid = tid;
@@ -243,14 +249,15 @@ static void join(group_t *group, hak_cache_t *cache, hak_seat_t seat) {
     hak_lock_release(&cache->stack_lock);
     hak_store_relaxed(&cache->place, hak_os_thread());
     cache->born = cache->slow_count;
-    hak_gate_take(&cache->post);
-    HAK_ADD_OWNED(&group->homes[home % SHARDS], 1u);
 }
 
+/* A lost cache stays lost until it knows its thread. */
 void hak_group_join(hak_cache_t *cache, hak_seat_t seat) {
     group_t *group = group_of(seat.shard);
     HAK_HOLD(&group->lock);
-    join(group, cache, seat);
+    const unsigned home = home_of(group, cache, seat);
+    move_in(cache, home);
+    count_home(group, cache, home);
 }
 
 hak_cache_t *hak_group_take(hak_seat_t seat) {
@@ -259,8 +266,10 @@ hak_cache_t *hak_group_take(hak_seat_t seat) {
     hak_lock_acquire(&group->lock);
     cache = pop_holding(group, seat.shard);
     if (!cache) cache = pop(group, &group->empty);
-    if (cache) join(group, cache, seat);
+    const unsigned home = cache ? home_of(group, cache, seat) : 0;
+    if (cache) count_home(group, cache, home);
     hak_lock_release(&group->lock);
+    if (cache) move_in(cache, home); /* it is the caller's; others wait for the lock */
     if (cache || groups_of(hak_shard_count()) == 1) return cache;
     cache = pop_of_all(seat.shard / SHARDS, true);
     if (cache) hak_group_join(cache, seat);
@@ -299,6 +308,7 @@ static void uncount(group_t *group, hak_cache_t *cache) {
 
 void hak_group_leave(hak_cache_t *cache, bool keeps) {
     group_t *group = group_of(cache->shard);
+    hak_abandoned_clear(cache);
     HAK_HOLD(&group->lock);
     const uint32_t process = hak_gate_process();
     uncount(group, cache);

@@ -12,10 +12,13 @@
  *           waits: take one of another group under that group's lock, or a lost or a new one; then
  *           join under the lock of the chosen group. Before a new one is made, it looks for one whose
  *           thread ended without a word (abandoned.h)
- *   join    The cache gets its home in the group, the number of its thread, and its post is taken
+ *   join    The cache gets its home in the group, the number of its thread, and its post is taken. Of a cache that
+ *           waited here the lock protects only that its thread counts, and the post: what only its new thread
+ *           writes comes when the lock is free again. A lost one has all of it before its post is taken
  *   end     Under the lock of the cache's home, ask whether the cache may wait with its blocks; without
  *           a lock, empty it if not. Then under the lock: the thread no longer counts, its post is
- *           released, and the cache waits there. From then on it may serve another thread
+ *           released, and the cache waits there. From then on it may serve another thread. Before that lock
+ *           is taken nobody need look for the cache any more (A3 of abandoned.h)
  *   tell    After each change of its number of threads, the group tells the process (cache_budget.h) if there are
  *           more than it told last, or half as many: where more than two threads of a group start and end
  *           all the time, no line of the process moves.

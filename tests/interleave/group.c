@@ -43,6 +43,7 @@ static struct {
     unsigned number[EXPLORE_THREADS_MAX]; /* of the thread; 0: that of the body, and one more */
     unsigned left;                        /* the first caches, with threads that are gone */
     bool looks;                           /* starts look for caches of threads that are gone */
+    bool shares; /* the second body's place has the entry of the first one's */
     bool is_child;
     bool was_woken; /* the helper, since nobody was left */
 } model;
@@ -347,6 +348,17 @@ static void prepare_one_again(void) {
     model.most = 2;
 }
 
+/* The same, and the second body starts at another place that has its entry. */
+static void prepare_one_shared(void) {
+    prepare_one_again();
+    unsigned other = model.number[1] ? model.number[1] : 2;
+    const hak_place_t *entry = hak_place_of((uintptr_t)PLACE * other);
+    do other++;
+    while (hak_place_of((uintptr_t)PLACE * other) != entry);
+    model.number[2] = other;
+    model.shares = true;
+}
+
 /* One of three threads is left, which the first body ends; so the group has told more than there are. */
 static void prepare_last(void) {
     begin_with(3, SHARDS);
@@ -378,6 +390,9 @@ static void all_is_there(void) {
     EXPLORE_CHECK(threads || model.was_woken, "no thread is left, and the helper sleeps");
     EXPLORE_CHECK(model.tiny <= each + each / 8 + 1 && model.tiny > each / 2, /* rounded */
                   "the budgets are not those of %u threads", threads);
+    EXPLORE_CHECK(!model.shares || hak_load_relaxed(hak_place_of((uintptr_t)PLACE *
+                                                                 model.number[2])) == model.own[2],
+                  "the entry of a place does not lead to its thread's cache");
     for (unsigned i = 0; i < model.held; i++) seen[i] = true;
     if (model.looks && caches[0].tid == DEAD) seen[0] = true;
     for (unsigned i = 0; i < EXPLORE_THREADS_MAX; i++)
@@ -432,6 +447,7 @@ static const explore_scenario_t scenarios[] = {
     ROW("its memory serves again while its cache is emptied", prepare_one_again, end_and_start,
         empty_one),
     ROW("two places share an entry", prepare_shared_entry, start, start),
+    ROW("an entry is cleared while another thread notes itself", prepare_one_shared, end, start),
     ROW("a thread died inside", prepare_dead_inside, start, start),
     ROW("a cache has a thread of another process", prepare_other_process, start, start),
     ROW("a lost cache is taken by another thread", prepare_lost, start, adopt_lost),

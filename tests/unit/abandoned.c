@@ -14,6 +14,7 @@
 
 #include "cache/cache.h"
 #include "hakmem.h"
+#include "thread/abandoned.h"
 #include "thread/cache_budget.h"
 #include "thread/thread.h"
 #include "thread/verify.h"
@@ -97,6 +98,30 @@ static void a_thread_ends_by_the_system_call(void **state) {
     (void)state;
     need_no_sanitizer(); /* they keep a record of such a thread */
     unit_child(run_many, &run, SECONDS, "threads that end by the system call");
+}
+
+static void *end_in_order(void *place) {
+    allocate();
+    *(uintptr_t *)place = hak_os_thread();
+    return NULL;
+}
+
+/* A start at the place of a thread that ended in order has no cache to look at, which by then is another thread's. */
+static void end_many_in_order(const void *unused) {
+    (void)unused;
+    allocate();
+    for (unsigned i = 0; i < AT_ONCE; i++) {
+        pthread_t thread;
+        uintptr_t place = 0;
+        CHECK(pthread_create(&thread, NULL, end_in_order, &place) == 0, "no thread");
+        pthread_join(thread, NULL);
+        CHECK(place && !hak_load_relaxed(hak_place_of(place)), "an orderly end leaves an entry");
+    }
+}
+
+static void an_orderly_end_leaves_no_entry(void **state) {
+    (void)state;
+    unit_child(end_many_in_order, NULL, SECONDS, "orderly ends");
 }
 
 /* ---- What such a thread leaves to the next one on its stack ---------------------------------------- */
@@ -327,6 +352,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_last_round_of_destructors),
         cmocka_unit_test(a_thread_ends_by_the_system_call),
+        cmocka_unit_test(an_orderly_end_leaves_no_entry),
         cmocka_unit_test(its_value_for_the_next_thread),
         cmocka_unit_test(its_cache_for_the_next_thread),
         cmocka_unit_test(the_child_of_fork_without_handlers),
