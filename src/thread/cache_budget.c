@@ -18,7 +18,7 @@ enum {
     BUDGET_LEAST = 64 * 1024, /* of one cache and tier */
     LIMIT_PART = 8, /* one part in so many of the memory that control groups allow is for caches */
     NOVICE_CALLS_EACH = 8,    /* calls of a novice, for each thread that has a cache... */
-    NOVICE_CALLS_MOST = 4096, /* ...but not more than these */
+    NOVICE_CALLS_MOST = 2048, /* ...but not more than these */
     MORE_PART = 8, /* budgets stay as they are until one thread more in so many is there... */
     LESS_PART = 2, /* ...or one in so many is left */
 };
