@@ -18,6 +18,7 @@ that it can fail.
 """
 
 import argparse
+import functools
 import pathlib
 import re
 import sys
@@ -126,15 +127,17 @@ class Program:
             if die.address() is not None:
                 kind = die.type() or origin.type()
                 self.variables.append((die.address(), kind.size(), origin, kind))
+        # Scenarios touch the same places.
+        self.words_held, self.words_at = map(functools.cache, (self.find_held, self.find_at))
 
-    def words_held(self, offset, what):
+    def find_held(self, offset, what):
         """Those at an offset in memory that the trace says the type of, or the word."""
         found = {what} if what.endswith("[]") or "." in what else set()
         if not found:
             descend(self.debug.by_name[what], offset, found)
         return found
 
-    def words_at(self, address):
+    def find_at(self, address):
         found = set()
         for start, size, die, kind in self.variables:
             if start <= address < start + size:
@@ -288,10 +291,10 @@ def main():
     for group, (program, trace) in programs.items():
         read_trace(program, trace, group, covered)
     words = all_words(programs[args.whole][0].debug)
-    figure_words = figures(args, words)
+    rest = {word: groups for word, groups in covered.items() if set(groups) != {args.whole}}
+    figure_words = figures(args, set(words) - set(rest))
     write_table(args.output, words, covered, figure_words)
     problems = all_problems(words, covered, figure_words)
-    rest = {word: groups for word, groups in covered.items() if set(groups) != {args.whole}}
     if len(all_problems(words, rest, figure_words)) <= len(problems):
         problems.append(f"the scenarios of {args.whole} are not missed when they are left out")
     for problem in problems:

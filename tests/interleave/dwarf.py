@@ -7,14 +7,21 @@ import subprocess
 TRANSPARENT = {"typedef", "const_type", "volatile_type"}
 AGGREGATES = {"structure_type", "union_type"}
 
+# Half of all entries, and most attributes: nobody asks for them.
+UNASKED = {"inlined_subroutine", "lexical_block", "call_site"}
+UNASKED_LEAVES = tuple(f"(DW_TAG_{tag})" for tag in (
+    "enumerator", "formal_parameter", "label", "call_site_parameter", "unspecified_parameters"))
+ASKED = {"abstract_origin", "byte_size", "data_member_location", "decl_file", "decl_line", "declaration", "external",
+         "location", "name", "specification", "stmt_list", "type", "upper_bound"}
+
 DIE = re.compile(r"^ <(\d+)><([0-9a-f]+)>: Abbrev Number: \d+ \(DW_TAG_(\w+)\)")
-ATTRIBUTE = re.compile(r"^ +<[0-9a-f]+> +DW_AT_(\w+) *: *(.*?)\s*$")
 INDIRECT = re.compile(r"^\((?:indirect|alt indirect|indexed|string)[^)]*\)(?::)? ?")
 
 
 def number(text):
     """The number of an attribute: newer versions of readelf print its form before it."""
-    return int(re.sub(r"^\([^)]*\)\s*", "", text).strip().split()[0], 0)
+    text = re.sub(r"^\([^)]*\)\s*", "", text) if text.startswith("(") else text
+    return int(text.split(None, 1)[0], 0)
 
 
 class Die:
@@ -34,7 +41,10 @@ class Die:
 
     def link(self, attribute):
         text = self.attributes.get(attribute)
-        return self.debug.dies.get(int(re.search(r"<0x([0-9a-f]+)>", text)[1], 16)) if text else None
+        if not text:
+            return None
+        start = text.index("<0x") + 3
+        return self.debug.dies.get(int(text[start:text.index(">", start)], 16))
 
     def type(self):
         return self.link("type")
@@ -121,14 +131,25 @@ class Debug:
     def _read_entries(self, path):
         open_dies, die, unit = [], None, None
         for line in readelf("--debug-dump=info", path):
-            attribute = ATTRIBUTE.match(line)
-            if attribute and die is not None:
-                die.attributes[attribute[1]] = attribute[2]
+            if not line.startswith(" <"):
+                if die is not None:
+                    name, _, value = line.partition(":")
+                    name = name[name.find("DW_AT_") + 6:].rstrip()
+                    if name in ASKED:
+                        die.attributes[name] = value.strip()
+                continue
+            if line.endswith(UNASKED_LEAVES):
+                die = None
                 continue
             head = DIE.match(line)
             if not head:
                 continue
             level, offset = int(head[1]), int(head[2], 16)
+            del open_dies[level:]
+            if head[3] in UNASKED:
+                die = None
+                open_dies.append(die)
+                continue
             parent = open_dies[level - 1] if level else None
             if not level:
                 unit = None
@@ -136,7 +157,6 @@ class Debug:
             unit = die.unit
             if parent is not None:
                 parent.children.append(die)
-            del open_dies[level:]
             open_dies.append(die)
             self.dies[offset] = die
 
