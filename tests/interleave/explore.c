@@ -39,7 +39,7 @@ static char stacks[EXPLORE_THREADS_MAX][STACK_SIZE] __attribute__((aligned(64)))
 static ucontext_t maker;
 static jmp_buf explorer;
 static const explore_scenario_t *scenario;
-static unsigned current, thread_count, step_count;
+static unsigned thread_count, step_count;
 
 static bounded_run_t own_run, *run = &own_run; /* the search's; of a bounded one, all processes' */
 static unsigned path_position;                 /* choices below the path's length are repeated */
@@ -50,7 +50,8 @@ static size_t known_size, known_count;
 
 bool explore_noting;
 
-unsigned explore_thread(void) { return current; }
+unsigned explore_current;
+extern inline unsigned explore_thread(void);
 
 static _Noreturn void leave(outcome_t outcome) { _longjmp(explorer, (int)outcome); }
 
@@ -69,7 +70,7 @@ void explore_note_line(const char *format, ...) {
     va_list list;
     va_start(list, format);
     char *note = run->notes[run->note_count++];
-    int head = snprintf(note, BOUNDED_NOTE_SIZE, "  thread %u: ", current);
+    int head = snprintf(note, BOUNDED_NOTE_SIZE, "  thread %u: ", explore_current);
     vsnprintf(note + head, (size_t)(BOUNDED_NOTE_SIZE - head), format, list);
     va_end(list);
 }
@@ -188,9 +189,9 @@ static bool can_run(unsigned index) {
 /* The threads that may go on, the running one first: a straight run is tried first. */
 static unsigned find_ready(unsigned ready[EXPLORE_THREADS_MAX], bool can_stay) {
     unsigned count = 0, sleepers = 0, sleeping[EXPLORE_THREADS_MAX];
-    if (can_stay) ready[count++] = current;
+    if (can_stay) ready[count++] = explore_current;
     for (unsigned i = 1; i <= thread_count; i++) {
-        if ((i == current && can_stay) || !can_run(i)) continue;
+        if ((i == explore_current && can_stay) || !can_run(i)) continue;
         if (threads[i].sleeps)
             sleeping[sleepers++] = i;
         else
@@ -218,7 +219,7 @@ static _Noreturn void end(void) {
  * goes on with, or NULL. */
 static void schedule(const volatile void *address) {
     unsigned ready[EXPLORE_THREADS_MAX];
-    bool can_stay = can_run(current) && !threads[current].sleeps;
+    bool can_stay = can_run(explore_current) && !threads[explore_current].sleeps;
     unsigned count = find_ready(ready, can_stay);
     if (!count) end();
     if (scenario->bounds) {
@@ -227,19 +228,19 @@ static void schedule(const volatile void *address) {
         if (scenario->always) scenario->always();
         if (!explore_noting && state_is_known()) leave(KNOWN);
     }
-    unsigned before = current, next = ready[choose(count, can_stay)];
+    unsigned before = explore_current, next = ready[choose(count, can_stay)];
     if (next == before) return;
     if (can_stay) bounded_preempted();
     if (threads[before].alive && _setjmp(threads[before].here)) return;
     switch_apart(before, next);
-    current = next;
+    explore_current = next;
     if (threads[next].begun) _longjmp(threads[next].here, 1);
     threads[next].begun = true;
     _longjmp(threads[next].start, 1);
 }
 
 void explore_step_at(const volatile void *address) {
-    if (current == 0) return;
+    if (explore_current == 0) return;
     if (++step_count > (scenario->bounds ? BOUNDED_STEPS_MAX : STEPS_MAX))
         explore_fail("an execution does not end");
     schedule(address);
@@ -249,12 +250,12 @@ void explore_step_at(const volatile void *address) {
 void explore_step(void) { explore_step_at(NULL); }
 
 void explore_await(bool (*ready)(const void *argument), const void *argument) {
-    EXPLORE_CHECK(current != 0 || ready(argument), "prepare or finally waits for ever");
-    if (current == 0) return;
-    threads[current].ready = ready;
-    threads[current].argument = argument;
+    EXPLORE_CHECK(explore_current != 0 || ready(argument), "prepare or finally waits for ever");
+    if (explore_current == 0) return;
+    threads[explore_current].ready = ready;
+    threads[explore_current].argument = argument;
     explore_step();
-    threads[current].ready = NULL;
+    threads[explore_current].ready = NULL;
 }
 
 void explore_start(unsigned thread) {
@@ -275,22 +276,23 @@ void explore_join(unsigned thread) {
 }
 
 void explore_sleep(void) {
-    if (current == 0) return;
-    threads[current].sleeps = true;
-    threads[current].naps++;
+    if (explore_current == 0) return;
+    threads[explore_current].sleeps = true;
+    threads[explore_current].naps++;
     explore_step();
-    threads[current].sleeps = false;
+    threads[explore_current].sleeps = false;
 }
 
 void explore_stop_others(void) {
-    for (unsigned i = 1; i <= thread_count; i++) threads[i].alive = i == current;
+    for (unsigned i = 1; i <= thread_count; i++) threads[i].alive = i == explore_current;
 }
 
 /* Where every thread begins and ends. Nothing local survives the jumps, so nothing is. */
 static void thread_start(void) {
-    if (_setjmp(threads[current].start) == 0) swapcontext(&threads[current].context, &maker);
-    threads[current].body();
-    threads[current].alive = false;
+    if (_setjmp(threads[explore_current].start) == 0)
+        swapcontext(&threads[explore_current].context, &maker);
+    threads[explore_current].body();
+    threads[explore_current].alive = false;
     schedule(NULL);
 }
 
@@ -301,15 +303,15 @@ static void make_thread(unsigned index) {
     thread->context.uc_stack.ss_size = STACK_SIZE;
     thread->context.uc_link = NULL;
     makecontext(&thread->context, thread_start, 0);
-    current = index;
+    explore_current = index;
     swapcontext(&maker, &thread->context);
-    current = 0;
+    explore_current = 0;
 }
 
 /* ---- Executions ------------------------------------------------------------------------------ */
 
 static void begin(void) {
-    current = step_count = run->note_count = path_position = 0;
+    explore_current = step_count = run->note_count = path_position = 0;
     begin_apart();
     memory_reset();
     if (scenario->bounds) bounded_begin();
@@ -339,8 +341,8 @@ bool explore_execute(void) {
         begin();
         return false;
     case ENDED:
-        switch_apart(current, 0);
-        current = 0;
+        switch_apart(explore_current, 0);
+        explore_current = 0;
         memory_join();
         if (scenario->finally) scenario->finally();
         memory_each_shared(note_shared);

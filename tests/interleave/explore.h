@@ -53,7 +53,8 @@ explore_result_t explore(const explore_scenario_t *scenario, unsigned order, uin
 void explore_report(void);
 
 /* The running thread: 0, or its position among the bodies plus 1. */
-unsigned explore_thread(void);
+extern unsigned explore_current;
+inline unsigned explore_thread(void) { return explore_current; }
 
 /* Any other thread may run here; the second: the caller goes on with what lies at an address. */
 void explore_step(void);

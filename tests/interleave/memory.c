@@ -18,6 +18,7 @@ enum {
     LINE_SIZE = 64,
     LINES_MAX = 16384,
     LINE_SLOTS = 65536, /* of the table from address to line; a power of two */
+    SEEN_LINES = 256,
     CELLS_MAX = 16384,
     CELL_SLOTS = 65536,
     CELL_SPACING = 16, /* bytes for each atomic variable, mostly */
@@ -57,6 +58,13 @@ static struct {
     uintptr_t address;
     line_t *line; /* NULL: free */
 } line_slots[LINE_SLOTS];
+
+/* What the table said last, of few addresses: also that a line is not tracked, which takes the longest
+ * to find out. 0 is no line. */
+static struct {
+    uintptr_t address;
+    line_t *line;
+} seen[SEEN_LINES];
 
 static cell_t cells[CELLS_MAX];
 static unsigned cell_count;
@@ -118,7 +126,6 @@ static unsigned first_slot(uintptr_t index, unsigned slots) {
 
 /* ---- Lines ----------------------------------------------------------------------------------- */
 
-/* Every access of the checked code comes here: one multiplication, and mostly one look. */
 static unsigned line_slot(uintptr_t address) {
     unsigned slot = first_slot(address / LINE_SIZE, LINE_SLOTS);
     while (line_slots[slot].line && line_slots[slot].address != address)
@@ -130,6 +137,7 @@ static void enter_line(unsigned slot, uintptr_t address) {
     EXPLORE_CHECK(line_count < LINES_MAX, "too many tracked lines");
     line_slots[slot].address = address;
     line_slots[slot].line = &lines[line_count++];
+    seen[address / LINE_SIZE % SEEN_LINES].address = 0;
 }
 
 static bool is_left_out(uintptr_t address) {
@@ -138,11 +146,24 @@ static bool is_left_out(uintptr_t address) {
     return false;
 }
 
-static line_t *line_of(uintptr_t address) {
-    uintptr_t start = address & ~(uintptr_t)(LINE_SIZE - 1);
+static line_t *find_line(uintptr_t start, uintptr_t address) {
     unsigned slot = line_slot(start);
     if (!line_slots[slot].line && tracks_all && !is_left_out(address)) enter_line(slot, start);
     return line_slots[slot].line;
+}
+
+/* Every access of the checked code comes here: mostly one look. */
+static line_t *line_of(uintptr_t address) {
+    uintptr_t start = address & ~(uintptr_t)(LINE_SIZE - 1);
+    unsigned i = start / LINE_SIZE % SEEN_LINES;
+    if (seen[i].address != start) {
+        line_t *line = find_line(start, address);
+        /* A part of a line may be left out: then the line is not tracked for this address alone. */
+        if (!line && tracks_all) return NULL;
+        seen[i].address = start;
+        seen[i].line = line;
+    }
+    return seen[i].line;
 }
 
 void memory_track(const volatile void *start, size_t size) {
@@ -153,7 +174,10 @@ void memory_track(const volatile void *start, size_t size) {
     }
 }
 
-void memory_track_all(void) { tracks_all = true; }
+void memory_track_all(void) {
+    tracks_all = true;
+    memset(seen, 0, sizeof seen);
+}
 
 void memory_leave_out(const volatile void *start, size_t size) {
     for (unsigned i = 0; i < left_out_count; i++)
