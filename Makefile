@@ -112,7 +112,7 @@ GET_READY = +@$(MAKE) --no-print-directory -j2 $(BUILT) $(DEPS) test-built
 
 ifneq ($(filter test-built,$(MAKECMDGOALS)),)
 test-built: test-deps all $(TEST_PRESETS)
-$(VENV)/.ready: | test-deps
+$(VENV)/.ready $(VENV)/.site: | test-deps
 debug: | release
 asan: | release $(filter debug,$(TEST_PRESETS))
 tsan: | release $(filter debug asan,$(TEST_PRESETS))
@@ -126,11 +126,11 @@ test: build-deps test-build-deps ## Run the short doses of all tests, on every p
 test-full test-changed: DEPS := DEPS=long
 
 test-full: build-deps test-build-deps ## Run all tests with their full doses
-	$(GET_READY) $(VENV)/.ready
+	$(GET_READY) $(VENV)/.site
 	@tests/run.sh '$(TEST_PRESETS)' '$(PYTHON)' -j $(TEST_JOBS)
 
 test-changed: build-deps test-build-deps ## Run the long doses that the changes since SINCE ask for (default: origin/main)
-	$(GET_READY) $(VENV)/.ready
+	$(GET_READY) $(VENV)/.site
 	@python3 tests/changed.py '$(SINCE)' >build/long-doses
 	@failed=''; while read -r preset tests; do echo "== long doses: $$preset"; \
 	    if [ $$preset = lab ]; then $(PYTHON) -m pytest -q -m long bench; \
@@ -155,7 +155,7 @@ package-test: ## Build, install and use every package and binding, each from a c
 	@tests/install_deps.sh packages
 	@$(MAKE) --no-print-directory check T='^packages[.]' DOSE= TEST_JOBS=1
 
-lab-test: $(VENV)/.ready
+lab-test: $(VENV)/.site
 	@$(PYTHON) -m pytest -q bench
 
 run: ## Run a real program on both allocators: make run [CMD='prog args']
@@ -235,4 +235,9 @@ $(VENV)/.ready: bench/pyproject.toml
 	@python3 -m venv $(VENV)
 	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-compile --editable 'bench[test]'
 	@env -u PYTHONDONTWRITEBYTECODE $(PYTHON) -c 'import $(VENV_LOADED)'
+	@touch $@
+
+# 15,000 files that only a long test of the lab needs.
+$(VENV)/.site: bench/pyproject.toml $(VENV)/.ready
+	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-compile $(SITE_PACKAGES)
 	@touch $@
