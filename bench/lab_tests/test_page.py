@@ -163,6 +163,19 @@ def test_the_table_of_the_readme(summary, tmp_path, capsys):
         readme.put("# HAKMEM", said)
 
 
+def test_the_table_of_the_readme_counts_the_rows_of_its_means(summary, tmp_path):
+    """A row without HAKMEM is not counted; a rival that lacks one has the number of those it has."""
+
+    def made():
+        (tmp_path / "table.tsv").write_text(published.text(summary))
+        return readme.text(published.read(tmp_path / "table.tsv"))
+
+    assert ", 2 | 2.00, 100 % |" in made() and "new group, 1" in made()
+    rows = summary["rows"]
+    del rows[0]["allocators"]["system"], rows[2]["allocators"]["hakmem"]
+    assert ", 2 | 2.00, 200 % (1) |" in made() and "new group" not in made()
+
+
 def test_the_readme_has_the_newest_published_table():
     page = readme.README.read_text()
     assert readme.put(page, readme.text(published.read(readme.newest()))) == page

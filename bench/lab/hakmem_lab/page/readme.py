@@ -6,6 +6,7 @@ from ..errors import LabError
 from ..paths import ROOT
 from ..suites import results
 from ..suites.notes import table
+from ..tables import SUBJECT
 from . import charts, figures, published
 
 README = ROOT / "README.md"
@@ -26,16 +27,24 @@ def _head(about) -> str:
     return version if version.startswith(title) else f"{title} {version}".removesuffix(" -")
 
 
+def _cell(rows, name) -> str:
+    """Where the rival lacks rows that HAKMEM has: of how many both have."""
+    speed, memory = (figures.means(rows, name, field) for field in ("ops_per_s", "rss_kb"))
+    if not speed or not memory:
+        return "-"
+    both = sum(name in row["allocators"] for row in rows)
+    return f"{1 / speed:.2f}, {100 / memory:.0f} %" + (f" ({both})" if both < len(rows) else "")
+
+
 def text(found) -> str:
-    """HAKMEM beside each rival: how many times as fast, and its share of the rival's memory."""
+    """HAKMEM beside each rival: how many times as fast, and its share of the rival's memory. A group has the number of
+    rows in which HAKMEM was measured."""
     names = [name for name in RIVALS if name in found["allocators"]]
     lines = []
     for title, rows in figures.groups(found).items():
-        line = [f"{title.split(' (')[0]}, {len(rows)}"]
-        for name in names:
-            speed, memory = (figures.means(rows, name, field) for field in ("ops_per_s", "rss_kb"))
-            line.append(f"{1 / speed:.2f}, {100 / memory:.0f} %" if speed and memory else "-")
-        lines.append(line)
+        rows = [row for row in rows if SUBJECT in row["allocators"]]
+        if rows:
+            lines.append([f"{title.split(' (')[0]}, {len(rows)}", *(_cell(rows, name) for name in names)])
     heads = [_head(found["allocators"][name]) for name in names]
     return f"{table(['group, rows', *heads], lines)}\n\n{found['run']} {found['machine']}."
 
