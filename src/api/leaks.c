@@ -5,11 +5,15 @@
  * stacks, TLS and mappings, and in the caller's registers; it goes on in each block that it finds. It
  * leaves out the heap itself, HAKMEM's records and freed mappings, and the dead part of the stack.
  *
+ * The program may have made a page of its own block inaccessible, as below a coroutine's stack, so a block is
+ * read by the kernel, or where the kernel says that the page can be read: it is asked once for each unit.
+ *
  * It needs a process that stands still: no other thread, and HAKMEM's helper outside the gate. Otherwise a
  * pointer could move from where the search comes later to where it has been. Then it says so and finds
  * nothing.
  *
- * Memory: 24 bytes for each block found, of at most twice as many as have samples and 2^20 more. */
+ * Memory: 24 bytes for each block found, of at most twice as many as have samples and 2^20 more, and 4 for
+ * each unit. */
 #include "api/leaks.h"
 
 #include <string.h>
@@ -28,6 +32,7 @@
 #include "thread/helper.h"
 
 enum { UNSAMPLED_MOST = 1 << 20, READ_DIRECTLY = HAK_UNIT_SIZE, GATE_MS = 1000 };
+static const uint32_t IS_KNOWN = (uint32_t)1 << HAK_MAPS_PAGES_MOST; /* above the bits of pages */
 
 typedef struct {
     uintptr_t start;
@@ -47,6 +52,7 @@ static struct {
     found_t *found; /* blocks, in the order in which they were found */
     size_t found_count, found_most;
     uint32_t *slots; /* by a hash of the start: 1 + its place in `found` */
+    uint32_t *units; /* by number: IS_KNOWN, and a bit for each page that can be read */
     uintptr_t stack; /* what is below it in the same mapping is dead */
     size_t unread;
     bool failed, overflowed;
@@ -104,14 +110,16 @@ static bool prepare(void) {
     search.found_most = hak_ceil_pow2(live + UNSAMPLED_MOST);
     size_t ranges = search.range_most * sizeof *search.ranges;
     size_t found = search.found_most * sizeof *search.found;
-    size_t size = hak_align_up(ranges + found + 2 * search.found_most * sizeof *search.slots,
-                               hak_os_page_size());
+    size_t slots = 2 * search.found_most * sizeof *search.slots;
+    size_t units = hak_load_relaxed(&hak_map.unit_end) * sizeof *search.units;
+    size_t size = hak_align_up(ranges + found + slots + units, hak_os_page_size());
     if (search.found_most > UINT32_MAX / 2) return false;
     char *room = hak_os_map(size, hak_os_page_size());
     if (!room) return false;
     search.found = (found_t *)(void *)room;
     search.slots = (uint32_t *)(void *)(room + found);
-    search.ranges = (range_t *)(void *)(search.slots + 2 * search.found_most);
+    search.ranges = (range_t *)(void *)(room + found + slots);
+    search.units = (uint32_t *)(void *)(room + found + slots + ranges);
     add_range(NULL, HAK_RANGE_RECORDS, room, size);
     each_range(add_range);
     sort_ranges();
@@ -169,12 +177,34 @@ static size_t look_in(uintptr_t start, uintptr_t end) {
     return shared;
 }
 
-/* A block of a whole unit may be a guard (hardened/guard.h). */
+/* Bits of the pages of a unit that can be read. */
+static uint32_t readable_in(size_t unit) {
+    uint32_t *known = &search.units[unit];
+    if (HAK_LIKELY(*known)) return *known;
+    uintptr_t start = (uintptr_t)hak_map.entries + (unit << HAK_UNIT_SHIFT);
+    size_t pages = hak_max(HAK_UNIT_SIZE / hak_os_page_size(), 1);
+    search.failed |= !hak_maps_readable(start, (unsigned)pages, known);
+    return *known |= IS_KNOWN;
+}
+
+static void look_in_pages(uintptr_t at, uintptr_t end) {
+    const size_t page = hak_os_page_size();
+    for (uintptr_t next; at < end; at = next) {
+        uint32_t readable = readable_in(hak_state_unit((const void *)at));
+        next = hak_min((at / page + 1) * page, end);
+        if (readable >> at % HAK_UNIT_SIZE / page & 1)
+            look_at_words((const uintptr_t *)at, (next - at) / sizeof(uintptr_t));
+    }
+}
+
+/* Many blocks share a unit, and a call of the kernel for each would be too many. Larger blocks may have pages
+ * that were never touched. A sampled block between guard pages is in no unit. */
 static void look_in_block(const found_t *block) {
-    if (block->size < READ_DIRECTLY)
-        look_at_words((const uintptr_t *)block->start, block->size / sizeof(uintptr_t));
+    uintptr_t end = block->start + block->size;
+    if (block->size < READ_DIRECTLY && hak_region_unit_of((const void *)block->start))
+        look_in_pages(block->start, end);
     else
-        look_in(block->start, block->start + block->size);
+        look_in(block->start, end);
 }
 
 /* ---- the search ---- */

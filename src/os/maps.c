@@ -92,6 +92,25 @@ static bool read_words(uintptr_t from, uintptr_t end, hak_maps_words_t visit) {
     return true;
 }
 
+/* The kernel copies a word of each page, and ends before the first page that it cannot read. */
+bool hak_maps_readable(uintptr_t start, unsigned pages, uint32_t *readable) {
+    HAK_KEEP_ERRNO();
+    uintptr_t words[HAK_MAPS_PAGES_MOST];
+    struct iovec of[HAK_MAPS_PAGES_MOST];
+    const struct iovec to = {words, sizeof words};
+    for (unsigned i = 0; i < pages; i++)
+        of[i] = (struct iovec){(void *)(start + i * hak_os_page_size()), sizeof *words};
+    *readable = 0;
+    for (unsigned at = 0; at < pages; at++) {
+        long got = syscall(SYS_process_vm_readv, getpid(), &to, 1, of + at, pages - at, 0);
+        if (got < 0 && errno != EFAULT) return false;
+        unsigned read = got > 0 ? (unsigned)got / sizeof *words : 0;
+        *readable |= (((uint32_t)1 << read) - 1) << at;
+        at += read;
+    }
+    return true;
+}
+
 bool hak_maps_each_word(uintptr_t start, uintptr_t end, hak_maps_words_t visit, size_t *shared) {
     HAK_KEEP_ERRNO();
     static uint64_t entries[ENTRIES] HAK_APART;

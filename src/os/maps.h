@@ -27,5 +27,10 @@ bool hak_maps_each(hak_maps_visitor_t visit, void *context);
 typedef void (*hak_maps_words_t)(const uintptr_t *words, size_t count);
 bool hak_maps_each_word(uintptr_t start, uintptr_t end, hak_maps_words_t visit, size_t *shared);
 
+/* Which of up to HAK_MAPS_PAGES_MOST pages can be read, a bit for each; the kernel looks, so none that
+ * the program has protected ends the process. False when the system does not tell. */
+enum { HAK_MAPS_PAGES_MOST = 16 };
+bool hak_maps_readable(uintptr_t start, unsigned pages, uint32_t *readable);
+
 /* Threads of the process; 0 when the system does not tell. */
 size_t hak_maps_threads(void);

@@ -217,10 +217,10 @@ def case_reach(library, program):
     """Blocks that can still be reached are told from lost ones where that is safe (reach.c); where it is
     not, the report says why. Without LIBRARY the program has the library in it."""
     large, huge = 300000, 5000000
-    wanted = {size: 1 for size in (2001, 2002, 2003, 2004, 2006, 2007, large + 1, large + 2, huge + 1)}
-    kept = {size: 1 for size in (1001, 1002, 1003, 1004, 1005, 1006, 1007, 1008, 1009, 1010, 4096,
-                                 large, 327680, huge)}
-    kept[1009 * 19] = 19
+    wanted = {size: 1 for size in (2001, 2002, 2003, 2004, 2006, 2007, 2008, large + 1, large + 2, huge + 1)}
+    kept = {size: 1 for size in (1001, 1002, 1003, 1004, 1005, 1006, 1007, 1008, 1009, 1010, 1011,
+                                 4096, 32768, large, 327680, huge)}
+    kept[1009 * 19], kept[2 * 4096] = 19, 2
     total = sum(wanted) + sum(kept)
     library = None if library == "-" else library
     for what, options in (("alone", {}), ("helper", {"HAKMEM_PURGE_THREAD": "2"}),

@@ -19,10 +19,13 @@
 #include "check.h"
 
 enum { LARGE = 300000, HUGE_SIZE = 5000000, ROUND = 4096, LARGE_ROUND = 327680, CHAIN = 20 };
+enum { PAGE = 4096, STACK = 32768, CLOSED = 2 };
 
 static void **by_data, *volatile by_inside;
 static void *volatile by_end[2];
 static __thread void *volatile by_tls;
+static void **volatile coroutine, *volatile closed[CLOSED];
+static volatile int closed_count = CLOSED;
 
 static __attribute__((noinline)) void *get(size_t size) {
     void *block = API(calloc)(1, size);
@@ -49,6 +52,26 @@ static __attribute__((noinline)) void reachable(void) {
     void **chain = get(1009);
     by_data[3] = chain;
     for (int i = 1; i < CHAIN; i++) chain = chain[i] = get(1009);
+}
+
+static __attribute__((noinline)) void *get_pages(size_t size) {
+    void *block = NULL;
+    CHECK(API(posix_memalign)(&block, PAGE, size) == 0, "no memory");
+    return block;
+}
+
+static void close_page(void *page) {
+    if (sysconf(_SC_PAGESIZE) == PAGE) CHECK(mprotect(page, PAGE, PROT_NONE) == 0, "mprotect");
+}
+
+/* A coroutine's stack with a guard page below it, and blocks whose only page cannot be read. */
+static __attribute__((noinline)) void guarded(void) {
+    coroutine = get_pages(STACK);
+    coroutine[STACK / sizeof *coroutine - 1] = get(1011);
+    void **unread = get(2008);
+    if (sysconf(_SC_PAGESIZE) == PAGE) coroutine[0] = unread;
+    close_page(coroutine);
+    for (int i = 0; i < closed_count; i++) close_page(closed[i] = get_pages(PAGE));
 }
 
 static __attribute__((noinline)) void lost(void) {
@@ -100,6 +123,7 @@ static void with_threads(const char *what) {
 int main(int argc, char **argv) {
     CHECK(argc == 2, "usage: test_profile_reach alone|helper|thread");
     reachable();
+    guarded();
     lost();
     with_threads(argv[1]);
     void *volatile on_stack[2] = {get(1010)};
