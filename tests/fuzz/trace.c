@@ -92,7 +92,7 @@ static void go_through(const trace_t *trace) {
               trace->threads);
         CHECK(step->block < trace->blocks, "step %zu: block %llu of %zu", i,
               (unsigned long long)step->block, trace->blocks);
-        CHECK(step->align_log2 <= 40, "step %zu: alignment", i);
+        CHECK(step->align_log2 <= TRACE_ALIGN_MOST, "step %zu: alignment", i);
     }
     CHECK(trace->peak_step < trace->count && strlen(trace->end) <= FILE_MOST,
           "the end of the trace");

@@ -208,7 +208,15 @@ static int reallocs(void) {
 
 /* ---- Every name ------------------------------------------------------------------------------ */
 
-enum { NAME_ROUNDS = 20, NAME_SIZE = 100000, NAME_ALIGN = 64, NEWS = 8, DELETES = 12, FREES = 4 };
+enum {
+    NAME_ROUNDS = 20,
+    TAKES = 11,
+    NAME_SIZE = 100000,
+    NAME_ALIGN = 64,
+    NEWS = 8,
+    DELETES = 12,
+    FREES = 4
+};
 
 /* The recorder defines all of them; this program is linked with no C++ runtime. */
 static void *function(const char *name) {
@@ -236,6 +244,8 @@ static void *by_new(unsigned which) {
     return one.call(NAME_SIZE, NAME_ALIGN, "");
 }
 
+static const volatile size_t alignments[] = {0, 48}; /* memalign takes any number */
+
 static void *take_by(unsigned which) {
     void *block = NULL;
     switch (which) {
@@ -257,8 +267,12 @@ static void *take_by(unsigned which) {
         return valloc(NAME_SIZE);
     case 8:
         return pvalloc(NAME_SIZE);
+    case 9:
+        return memalign(alignments[0], NAME_SIZE);
+    case 10:
+        return memalign(alignments[1], NAME_SIZE);
     default:
-        return which < 9 + NEWS ? by_new(which - 9) : NULL;
+        return which < TAKES + NEWS ? by_new(which - TAKES) : NULL;
     }
 }
 
@@ -297,7 +311,7 @@ static int every_name(void) {
         }
     }
     say(0);
-    return blocks != NAME_ROUNDS * (9 + NEWS);
+    return blocks != NAME_ROUNDS * (TAKES + NEWS);
 }
 
 int main(int argc, char **argv) {

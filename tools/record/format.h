@@ -16,6 +16,7 @@
 #define TRACE_MAGIC "HAKTRC1\n"
 
 enum { TRACE_MAGIC_SIZE = 8, TRACE_END = 0xffffffff };
+enum { TRACE_ALIGN_MOST = 63 }; /* the power of two of an alignment */
 
 typedef struct {
     uint32_t thread; /* counts from 0 in the order of the first calls */

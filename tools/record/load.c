@@ -14,7 +14,10 @@
 #include <unistd.h>
 #include <zlib.h>
 
-enum { PLAIN_MOST = 1 << 20, THREADS_MOST = 1 << 20 };
+enum { PLAIN_MOST = 1 << 20 };
+
+/* More than a trace of the usual 1 GiB can have: the chunk of a thread takes 30 bytes. */
+enum { THREADS_MOST = 1 << 26 };
 
 /* A thread that ends unseen, as all do when the process is killed, takes a buffer of events with it. So
  * many threads may have left nothing at all. More stamps without an event are damage. */
@@ -90,7 +93,7 @@ static bool event(reader_t *reader, uint64_t *stamp, step_t *step) {
     step->size = has_size ? number(reader) : 0;
     uint64_t align_log2 = step->kind == TRACE_ALIGNED ? number(reader) : 0;
     step->align_log2 = (uint8_t)align_log2;
-    if (step->kind == TRACE_NONE || step->kind >= TRACE_KINDS || align_log2 > 40)
+    if (step->kind == TRACE_NONE || step->kind >= TRACE_KINDS || align_log2 > TRACE_ALIGN_MOST)
         reader->is_good = false;
     return reader->is_good;
 }

@@ -129,8 +129,14 @@ EXPORT void *reallocarray(void *block, size_t count, size_t size) {
     return realloc(block, bytes);
 }
 
+/* memalign takes any number, also 0, and rounds it up to a power of two. */
+static unsigned align_log2(size_t alignment) {
+    unsigned log2 = alignment <= 1 ? 0 : 64 - (unsigned)__builtin_clzll(alignment - 1);
+    return log2 <= TRACE_ALIGN_MOST ? log2 : TRACE_ALIGN_MOST;
+}
+
 static void *aligned(void *block, size_t alignment, size_t size) {
-    record(TRACE_ALIGNED, block, size, (unsigned)__builtin_ctzll(alignment | 1ull << 63));
+    record(TRACE_ALIGNED, block, size, align_log2(alignment));
     return block;
 }
 
