@@ -72,7 +72,7 @@ static HAK_OUT_OF_LINE void *sample(unsigned class_index, size_t size, size_t al
     else
         block = hak_allocate_unsampled(profile ? room_of(size) : size, align, zero, site);
     if (block && profile && hak_block_place(block).class_index - 1u < HAK_CLASS_COUNT)
-        hak_add_relaxed(&hak_sample_stats.dropped, 1); /* in a slab: its free would not look */
+        hak_sample_miss(); /* in a slab: its free would not look */
     else if (block && profile &&
              hak_sample_enter(block, site, size, of_class ? of_class : hak_max(size, 1),
                               (uint32_t)of_class))

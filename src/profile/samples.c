@@ -73,8 +73,9 @@ HAK_FAST_PATH hak_sample_t *make(const void *site, uint64_t weight, size_t reque
     uintptr_t frames[HAK_SITE_DEPTH];
     unsigned depth = hak_os_unwind(site, frames, HAK_SITE_DEPTH);
     hak_site_t *place = hak_site_of(frames, depth, class_size);
-    hak_sample_t *sample = place ? hak_meta_alloc(sizeof *sample) : NULL;
+    hak_sample_t *sample = hak_meta_alloc(sizeof *sample);
     if (!sample) return NULL;
+    if (HAK_UNLIKELY(place == &hak_site_rest)) hak_add_relaxed(&hak_sample_stats.dropped, 1);
     *sample = (hak_sample_t){.site = place,
                              .weight = weight,
                              .requested = requested,
@@ -90,12 +91,17 @@ static void put_in(hak_sample_t *sample) {
     hak_store_relaxed(&lists[index], sample);
 }
 
+void hak_sample_miss(void) {
+    hak_add_relaxed(&hak_sample_stats.unknown, 1);
+    hak_add_relaxed(&hak_sample_stats.dropped, 1);
+}
+
 bool hak_sample_enter(const void *block, const void *site, size_t requested, size_t given,
                       uint32_t class_size) {
     uint64_t weight = hak_sample_weight(given);
     hak_sample_t *sample = make(site, weight, requested, class_size);
     if (!sample) {
-        hak_add_relaxed(&hak_sample_stats.dropped, 1);
+        hak_sample_miss();
         return false;
     }
     sample->block = block;

@@ -22,7 +22,8 @@ HAK_FAST_PATH bool hak_samples_on(void) {
 typedef struct {
     _Atomic uint64_t taken;   /* samples so far */
     _Atomic uint64_t live;    /* of blocks in use */
-    _Atomic uint64_t dropped; /* for lack of memory, or because there are too many sites */
+    _Atomic uint64_t unknown; /* blocks that were to have one: there was no memory */
+    _Atomic uint64_t dropped; /* those, and samples whose call stack has no site */
 } hak_sample_stats_t;
 
 extern hak_sample_stats_t hak_sample_stats;
@@ -34,6 +35,9 @@ bool hak_sample_start(void);
  * was to be sampled. `class_size` is 0 for blocks above 64 KiB. True: a profile is to be written. */
 bool hak_sample_enter(const void *block, const void *site, size_t requested, size_t given,
                       uint32_t class_size);
+
+/* Counts a block that was to be sampled and has no sample. */
+void hak_sample_miss(void);
 
 /* The block is freed: its sample, if it has one, goes. */
 void hak_sample_leave(const void *block);

@@ -9,6 +9,7 @@ enum { LISTS_SHIFT = 12, SITES_MOST = 1 << 16 };
 
 static _Atomic(hak_site_t *) lists[1 << LISTS_SHIFT] HAK_APART;
 static _Atomic uint64_t site_count;
+hak_site_t hak_site_rest HAK_APART;
 
 uint64_t hak_site_count(void) { return hak_load_relaxed(&site_count); }
 
@@ -46,7 +47,7 @@ hak_site_t *hak_site_of(const uintptr_t *frames, unsigned depth, uint32_t size) 
     hak_site_t *site = find(first, NULL, &wanted, frames);
     if (HAK_LIKELY(site != NULL)) return site;
     hak_site_t *fresh = make(&wanted, frames);
-    if (!fresh) return NULL;
+    if (!fresh) return &hak_site_rest;
     do {
         const hak_site_t *seen = fresh->next; /* NULL at first */
         fresh->next = first;

@@ -37,14 +37,18 @@ typedef struct hak_site {
     uintptr_t frames[];
 } hak_site_t;
 
-/* The site of a stack, made if it is new. NULL: there is no memory, or there are too many sites. */
+/* What is in use of stacks that have no site: there is no memory for one, or there are too many. No profile shows it,
+ * but the report of leaks adds it. */
+extern hak_site_t hak_site_rest;
+
+/* The site of a stack, made if it is new; hak_site_rest where it cannot be made. */
 hak_site_t *hak_site_of(const uintptr_t *frames, unsigned depth, uint32_t size);
 
 HAK_FAST_PATH void hak_site_add(hak_site_t *site, hak_site_sum_t sum, uint64_t amount) {
     hak_add_relaxed(&site->sums[sum], amount);
 }
 
-/* Calls `visit` for each site until it returns false. */
+/* Calls `visit` for each site but hak_site_rest until it returns false. */
 typedef bool (*hak_site_visit_t)(const hak_site_t *site, void *context);
 void hak_site_each(hak_site_visit_t visit, void *context);
 

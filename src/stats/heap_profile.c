@@ -244,15 +244,19 @@ static bool is_worse(const leak_t *a, const leak_t *b) {
                                           : a->reached_bytes > b->reached_bytes;
 }
 
+static void add_leak(leak_t *total, const leak_t *leak) {
+    total->lost += leak->lost;
+    total->lost_bytes += leak->lost_bytes;
+    total->reached += leak->reached;
+    total->reached_bytes += leak->reached_bytes;
+}
+
 static bool note_leak(const hak_site_t *site, void *context) {
     leaks_t *leaks = context;
     const leak_t leak = leak_of(site);
     if (leak.lost + leak.reached == 0) return true;
     leaks->all++;
-    leaks->total.lost += leak.lost;
-    leaks->total.lost_bytes += leak.lost_bytes;
-    leaks->total.reached += leak.reached;
-    leaks->total.reached_bytes += leak.reached_bytes;
+    add_leak(&leaks->total, &leak);
     unsigned at = leaks->count;
     for (; at > 0 && is_worse(&leak, &leaks->shown[at - 1]); at--)
         if (at < LEAKS_SHOWN) leaks->shown[at] = leaks->shown[at - 1];
@@ -286,22 +290,43 @@ static void write_leak(hak_out_t *out, const leak_t *leak) {
         write_frame(out, leak->site->frames[i]);
 }
 
+static uint64_t bytes_of(const leak_t *leak) { return leak->lost_bytes + leak->reached_bytes; }
+static uint64_t blocks_of(const leak_t *leak) { return leak->lost + leak->reached; }
+
+/* What the sums have and no stack shows, and what the sums have not. */
+static void write_unshown(hak_out_t *out, const leak_t *rest, bool told) {
+    uint64_t unknown = hak_load_relaxed(&hak_sample_stats.unknown);
+    if (blocks_of(rest)) {
+        write_amount(out, "hakmem: of further call stacks, which are not kept: ", bytes_of(rest),
+                     blocks_of(rest));
+        if (told) write_amount(out, ", lost: ", rest->lost_bytes, rest->lost);
+        hak_out_text(out, "\n");
+    }
+    if (unknown)
+        hak_out_print(out,
+                      "hakmem: not in this report, for lack of memory: %lu block%s, "
+                      "with those that were freed\n",
+                      (unsigned long)unknown, unknown == 1 ? "" : "s");
+}
+
 static void write_leaks(hak_out_t *out, const hak_heap_profile_reach_t *reach) {
     static leaks_t leaks HAK_APART;
+    const leak_t rest = leak_of(&hak_site_rest);
     leaks = (leaks_t){.count = 0};
     hak_site_each(note_leak, &leaks);
+    add_leak(&leaks.total, &rest);
     const leak_t *total = &leaks.total;
     const char *estimated = hak_sample_rate_rate() == 1 ? "" : ", estimated";
-    write_amount(out, "hakmem: not freed at the end: ", total->lost_bytes + total->reached_bytes,
-                 total->lost + total->reached);
-    hak_out_print(out, " of %lu call stack%s%s; ", (unsigned long)leaks.all,
-                  leaks.all == 1 ? "" : "s", estimated);
+    write_amount(out, "hakmem: not freed at the end: ", bytes_of(total), blocks_of(total));
+    hak_out_print(out, " of %s%lu call stack%s%s; ", blocks_of(&rest) ? "more than " : "",
+                  (unsigned long)leaks.all, leaks.all == 1 ? "" : "s", estimated);
     if (reach->untold) {
         hak_out_print(out, "what the program can still reach is among them: %s\n", reach->untold);
     } else {
         write_amount(out, "lost: ", total->lost_bytes, total->lost);
         hak_out_text(out, "\n");
     }
+    write_unshown(out, &rest, !reach->untold);
     if (reach->unread)
         hak_out_print(out, "hakmem: not searched for pointers: %lu bytes of shared memory\n",
                       (unsigned long)reach->unread);

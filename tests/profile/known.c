@@ -6,6 +6,8 @@
  *     test_profile_known peak     has most in use in the middle and frees all; prints "site NAME ADDRESS OBJECTS
  *                                 SIZE" as at the peak
  *     test_profile_known leak     one block of 1,000 bytes that nobody frees, among others
+ *     test_profile_known stacks   a block of 100 bytes by each of 131,072 call stacks: of four one is freed, one can
+ *                                 be reached, two are lost
  *     test_profile_known full     all blocks of 100 bytes that there is memory for, and frees them
  *     test_profile_known culprit  keeps one of 32 blocks, and others, and waits for a line on stdin
  *     test_profile_known wait     allocates and waits for a line on stdin
@@ -272,6 +274,40 @@ static void leak(void) {
     memset(lose(), 1, 1000);
 }
 
+/* Each leaf has another path from the root. */
+enum { TREE_DEPTH = 17 };
+static void *volatile leaves[1 << TREE_DEPTH];
+static unsigned leaf_count;
+
+static void grow_tree(unsigned depth);
+static __attribute__((noinline)) void grow_left(unsigned depth) {
+    grow_tree(depth - 1);
+    __asm__ volatile("");
+}
+static __attribute__((noinline)) void grow_right(unsigned depth) {
+    grow_tree(depth - 1);
+    __asm__ volatile("");
+}
+static __attribute__((noinline)) void grow_tree(unsigned depth) {
+    if (depth > 0) {
+        grow_left(depth);
+        grow_right(depth);
+    } else {
+        leaves[leaf_count] = API(malloc)(100);
+        CHECK(leaves[leaf_count] != NULL, "no memory");
+        leaf_count++;
+    }
+    __asm__ volatile("");
+}
+
+static void stacks(void) {
+    grow_tree(TREE_DEPTH);
+    for (unsigned i = 0; i < leaf_count; i++) {
+        if (i % 4 == 0) API(free)(leaves[i]);
+        if (i % 4 != 1) leaves[i] = NULL;
+    }
+}
+
 static void full(void) {
     void **chain = NULL;
     for (void **block; (block = API(malloc)(100)) != NULL; chain = block) *block = chain;
@@ -371,6 +407,7 @@ int main(int argc, char **argv) {
     if (strcmp(what, "peak") == 0) peak();
     if (strcmp(what, "thread") == 0) threads();
     if (strcmp(what, "leak") == 0) leak();
+    if (strcmp(what, "stacks") == 0) stacks();
     if (strcmp(what, "full") == 0) full();
     if (strcmp(what, "culprit") == 0) culprit();
     if (strcmp(what, "wait") == 0) wait_for_a_line();

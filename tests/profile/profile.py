@@ -205,6 +205,24 @@ def case_leak(library, program):
         harness.fail(f"the block was allocated in {module}, {where}")
 
 
+def case_stacks(library, program):
+    """Of more call stacks than are kept the sums are exact, and a line says how much has no stack."""
+    amount = r"(\d+) bytes in (\d+) blocks"
+    lines, _, _ = report_of_leaks(library, [program, "stacks"])
+    head = re.fullmatch(rf"hakmem: not freed at the end: {amount} of more than (\d+) call stacks; lost: {amount}",
+                        lines[0])
+    rest = re.fullmatch(rf"hakmem: of further call stacks, which are not kept: {amount}, lost: {amount}", lines[1])
+    if not head or not rest:
+        harness.fail(f"the report begins with {lines[:2]}")
+    size, all_bytes, most = 100, 98304 * 100, 98304 // 2
+    sums, others = list(map(int, head.groups())), list(map(int, rest.groups()))
+    # libc may have a few blocks of its own; a few lost ones may have an old address somewhere
+    if (not 0 <= sums[0] - all_bytes < 10000 or not 98304 <= sums[1] < 98404
+            or not 65436 <= sums[4] <= 65636 or others[0] != others[1] * size
+            or not most - 100 <= others[1] <= most + 100 or not 32768 - 100 <= others[3] <= 32768 + 100):
+        harness.fail(f"the report begins with {lines[:2]}")
+
+
 def case_limit(library, program):
     """At a limit a block that is to be sampled may lie in a slab; none of those that the program has freed
     counts as lost."""
