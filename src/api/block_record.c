@@ -91,6 +91,14 @@ bool hak_block_record_close(const char *function, const hak_block_t *block, size
     return judge(function, block, hak_record_close(block->start));
 }
 
+bool hak_block_record_refuses(const void *pointer, size_t size) {
+    const hak_block_t block = hak_block_of(pointer);
+    if (block.start != pointer || !has_record(&block)) return false;
+    const hak_record_t record = hak_record_read(pointer);
+    if (record.state != HAK_RECORD_IN_USE) return record.state != HAK_RECORD_NONE;
+    return size != (size_t)HAK_ANY_SIZE && size != record.size;
+}
+
 bool hak_block_record_is_open(const char *function, const hak_block_t *block) {
     return !has_record(block) || judge(function, block, hak_record_read(block->start).state);
 }

@@ -23,5 +23,8 @@ enum { HAK_ANY_SIZE = -1 };
 HAK_SLOW_PATH bool hak_block_record_close(const char *function, const hak_block_t *block,
                                           size_t size);
 
+/* True when hak_block_record_close would return false; reports nothing. */
+HAK_SLOW_PATH bool hak_block_record_refuses(const void *pointer, size_t size);
+
 /* True when the block is in use. */
 HAK_SLOW_PATH bool hak_block_record_is_open(const char *function, const hak_block_t *block);

@@ -366,8 +366,23 @@ static HAK_OUT_OF_LINE void free_parts_by(void *pointer, const char *function, s
     free_small(pointer, function, said, false);
 }
 
+/* True for a block in use that stays so, since the function or the size does not match it. */
+static HAK_BEHIND bool is_refused(const void *pointer, const char *function, size_t said) {
+    hak_spot_t spot;
+    if (hak_spot_find(pointer, &spot))
+        return hak_state_is_used(spot.word) &&
+               !matches(function, hak_state_size(spot.word), hak_state_origin(spot.word), said);
+    const hak_block_t block = hak_block_of(pointer);
+    if (block.start != pointer || (block.kind != HAK_KIND_LARGE && block.kind != HAK_KIND_HUGE))
+        return false;
+    const uint64_t note = hak_big_note(pointer);
+    return hak_state_of(note) == HAK_STATE_USED &&
+           !matches(function, hak_big_size(note), hak_state_origin(note), said);
+}
+
 static HAK_OUT_OF_LINE void free_counted(void *pointer, const char *function, size_t said) {
-    hak_sample_leave(pointer);
+    hak_sample_t *sample = hak_sample_take(pointer);
+    if (sample) hak_sample_end(sample, is_refused(pointer, function, said));
     free_small(pointer, function, said, false);
 }
 

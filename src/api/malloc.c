@@ -446,9 +446,15 @@ HAK_FAST_PATH bool release_to_stack(void *pointer) {
     return true;
 }
 
+/* A block whose free will be refused stays in use, with its sample. */
+static HAK_BEHIND void leave_sample(void *pointer, size_t size) {
+    hak_sample_t *sample = hak_sample_take(pointer);
+    if (sample) hak_sample_end(sample, hak_records_on() && hak_block_record_refuses(pointer, size));
+}
+
 /* Frees what is in no slab, or whose thread has no stack for it. */
 static HAK_OUT_OF_LINE void release_further(void *pointer, const char *function, size_t size) {
-    if (hak_samples_on()) hak_sample_leave(pointer); /* not of a slab: see profile/samples.h */
+    if (hak_samples_on()) leave_sample(pointer, size); /* not of a slab: see profile/samples.h */
     release_other(pointer, function, size);
 }
 

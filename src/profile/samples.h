@@ -6,7 +6,8 @@
  * free there looks.
  *
  * PROTOCOL. A sample is entered before its block is given to the program, and taken out before the
- * block is freed, so no list has two samples of one address. Both hold the lock of the list. Who frees
+ * block is freed, so no list has two samples of one address. If a look at the block says that its free will
+ * be refused, the sample is put back before the free begins: the block is in use all the while. Both hold the lock of the list. Who frees
  * a block looks at its list without the lock first: an entry of that very block, if there is one,
  * was made before the program had the address. */
 #pragma once

@@ -8,6 +8,8 @@
  *     test_profile_known leak     one block of 1,000 bytes that nobody frees, among others
  *     test_profile_known stacks   a block of 100 bytes by each of 131,072 call stacks: of four one is freed, one can
  *                                 be reached, two are lost
+ *     test_profile_known wrong    blocks of 3,000 and 200,000 bytes that are freed wrongly: by another size and, from
+ *                                 operator new, by free; each wrong free is to be refused and told
  *     test_profile_known full     all blocks of 100 bytes that there is memory for, and frees them
  *     test_profile_known culprit  keeps one of 32 blocks, and others, and waits for a line on stdin
  *     test_profile_known wait     allocates and waits for a line on stdin
@@ -274,6 +276,17 @@ static void leak(void) {
     memset(lose(), 1, 1000);
 }
 
+static void wrong(void) {
+    static const size_t sizes[] = {3000, 200000};
+    void *(*by_new)(size_t) = LIBRARY(_Znwm);
+    void (*by_size)(void *, size_t) = LIBRARY(free_sized);
+    CHECK(by_new != NULL && by_size != NULL, "functions are missing");
+    for (int i = 0; i < 2; i++) {
+        by_size(API(malloc)(sizes[i]), sizes[i] + 1);
+        API(free)(by_new(sizes[i] + 10));
+    }
+}
+
 /* Each leaf has another path from the root. */
 enum { TREE_DEPTH = 17 };
 static void *volatile leaves[1 << TREE_DEPTH];
@@ -408,6 +421,7 @@ int main(int argc, char **argv) {
     if (strcmp(what, "thread") == 0) threads();
     if (strcmp(what, "leak") == 0) leak();
     if (strcmp(what, "stacks") == 0) stacks();
+    if (strcmp(what, "wrong") == 0) wrong();
     if (strcmp(what, "full") == 0) full();
     if (strcmp(what, "culprit") == 0) culprit();
     if (strcmp(what, "wait") == 0) wait_for_a_line();

@@ -174,11 +174,12 @@ LEAK = re.compile(r"hakmem: (?:leak: (\d+) bytes in (\d+) blocks?)?(?:, |hakmem:
                   r"(?:reachable: (\d+) bytes in (\d+) blocks?)?, allocated at$")
 
 
-def report_of_leaks(library, argv, **settings):
-    """The head of the report, and the bytes of the stacks that lost blocks, and that have reachable ones."""
+def report_of_leaks(library, argv, wrong_calls=0, **settings):
+    """The report, and the bytes of the stacks that lost blocks, and that have reachable ones. So many lines about
+    wrong calls stand before it."""
     env = {"LD_PRELOAD": library, "HAKMEM_LEAK": "1", **settings}
     result = harness.run(argv, env=env)
-    lines = result.err.decode().splitlines()
+    lines = result.err.decode().splitlines()[wrong_calls:]
     if result.status != 0 or not lines or not lines[0].startswith("hakmem: not freed at the end: "):
         harness.fail(f"{argv} ends with {result.status}, and the report says {lines}")
     if re.search(r"\b1 (blocks|call stacks)\b", "\n".join(lines)):
@@ -203,6 +204,18 @@ def case_leak(library, program):
     where = harness.run(["addr2line", "-fe", program, offset]).out.decode().split()[0]
     if module != os.path.basename(program) or where != "lose":
         harness.fail(f"the block was allocated in {module}, {where}")
+
+
+def case_wrong(library, program):
+    """A block whose free was refused is in use, and in the report: on the hardened path, and where a debug record
+    tells the size. Elsewhere any function frees it."""
+    env = {"HAKMEM_ON_ERROR": "report"}
+    for options, lost in (({"HAKMEM_PROFILE": "HARDENED"}, {3000, 3010, 200000, 200010}),
+                          ({"HAKMEM_HDR_LIGHT": "0"}, {3000, 200000}), ({}, set())):
+        lines, found, reached = report_of_leaks(library, [program, "wrong"], len(lost), **env, **options)
+        sizes = {3000, 3010, 200000, 200010}
+        if sizes & {*found, *reached} != lost:  # an old address in the stack may reach one
+            harness.fail(f"{options}: the report says {lines}")
 
 
 def case_stacks(library, program):
