@@ -188,6 +188,16 @@ static void release_some(hak_stretches_t *part, batch_t *batch, size_t most) {
     }
 }
 
+/* A stretch that could not be unmapped, and has no place: it stays charged, and the next purge unmaps it. Part's
+ * lock held. */
+static HAK_BEHIND void lose(hak_stretches_t *part, const hak_stretch_t *stretch) {
+    hak_lost_t *lost = (hak_lost_t *)(void *)stretch->start;
+    *lost = (hak_lost_t){part->lost, stretch->size};
+    part->lost = lost;
+    part->lost_bytes += stretch->size;
+    if (!part->count) note_longest(part, 0);
+}
+
 /* Keeps a stretch; where there is no place for it, *other has made one. A part without any place has no
  * memory for records: the stretch is lost until a purge. */
 static bool keep_refused(const hak_stretch_t *stretch, hak_stretch_t *other) {
@@ -199,12 +209,7 @@ static bool keep_refused(const hak_stretch_t *stretch, hak_stretch_t *other) {
     bool has_place = !kept && take_any(part, other, SIZE_MAX);
     if (has_place) put(part, stretch->start, stretch->size, now);
     if (kept || has_place) hak_kept_hold(stretch->size - other->size);
-    if (!part->most) {
-        hak_lost_t *lost = (hak_lost_t *)(void *)stretch->start;
-        *lost = (hak_lost_t){part->lost, stretch->size};
-        part->lost = lost;
-        note_longest(part, 0);
-    }
+    if (!part->most) lose(part, stretch);
     note_kept(part);
     hak_lock_release(&part->lock);
     return kept;
@@ -213,8 +218,8 @@ static bool keep_refused(const hak_stretch_t *stretch, hak_stretch_t *other) {
 /* A mapping that the kernel will not cut up (it has too many) is kept, without pages if
  * possible, until there is room for it. More places are made long before the last one is
  * taken. If records have no memory either, the oldest makes room: most are mappings as a
- * whole, which can always be unmapped. One is lost when none of them can. */
-static void unmap_failed(hak_stretch_t stretch) {
+ * whole, which can always be unmapped. One is lost until a purge when none of them can. */
+static HAK_BEHIND void unmap_failed(hak_stretch_t stretch) {
     hak_stretch_t other;
     hak_os_purge(stretch.start, stretch.size);
     for (unsigned i = 0; i <= HAK_STRETCHES_MAX && !keep_refused(&stretch, &other); i++) {
@@ -224,6 +229,11 @@ static void unmap_failed(hak_stretch_t stretch) {
             return;
         }
         stretch = other;
+        if (i < HAK_STRETCHES_MAX) continue;
+        hak_stretches_t *part = lock_own();
+        lose(part, &stretch);
+        hak_lock_release(&part->lock);
+        return;
     }
 }
 
@@ -286,6 +296,7 @@ static HAK_BEHIND void take_out_lost(hak_stretches_t *part, batch_t *batch) {
         hak_lost_t *lost = part->lost;
         batch->stretches[batch->count++] = (hak_stretch_t){(char *)lost, lost->size, 0};
         part->lost = lost->next;
+        part->lost_bytes -= lost->size;
     }
 }
 

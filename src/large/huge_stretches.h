@@ -39,6 +39,7 @@ typedef struct {
     size_t noted;         /* lock; of them, in hak_huge_stats.kept_bytes */
     hak_stretch_t *kept;  /* lock */
     hak_lost_t *lost;     /* lock; not among `bytes`; the next purge unmaps them */
+    size_t lost_bytes;    /* lock; of these, which are charged and not held */
     uint64_t reused;      /* lock; blocks served */
     _Atomic uint8_t longest HAK_ALIGNED(
         HAK_LINE); /* written under the lock; what searches of other parts look at (huge_kept.c) */

@@ -21,6 +21,7 @@
 
 #include "commit/commit.h"
 #include "large/huge.h"
+#include "large/huge_kept.h"
 #include "large/huge_table.h"
 #include "os/os.h"
 #include "thread/fork.h"
@@ -32,6 +33,7 @@
 static unsigned refuse_in; /* calls until one is refused; 0: none is */
 static unsigned refused;
 static bool refuse_unmaps;
+static bool refuse_places;      /* for what is kept */
 static unsigned refuse_move_in; /* calls of mremap to a given place until one is refused; 0: none */
 static bool refuse_first;       /* such a call is refused before its target is unmapped */
 static char *foreign;           /* that target, or what was mapped at once where it was */
@@ -61,6 +63,16 @@ int __wrap_munmap(void *at, size_t size) {
         usleep(200000);
     }
     return refuse() || refuse_unmaps ? -1 : __real_munmap(at, size);
+}
+hak_stretch_t *__real_hak_stretches_make_places(void);
+hak_stretch_t *__wrap_hak_stretches_make_places(void);
+hak_stretch_t *__wrap_hak_stretches_make_places(void) {
+    return refuse_places ? NULL : __real_hak_stretches_make_places();
+}
+void __real_hak_stretches_make_room(hak_stretches_t *part);
+void __wrap_hak_stretches_make_room(hak_stretches_t *part);
+void __wrap_hak_stretches_make_room(hak_stretches_t *part) {
+    if (!refuse_places) __real_hak_stretches_make_room(part);
 }
 void *__real_mremap(void *at, size_t old_size, size_t size, int flags, ...);
 void *__wrap_mremap(void *at, size_t old_size, size_t size, int flags, ...);
@@ -157,6 +169,38 @@ static void what_cannot_be_unmapped_is_kept(void **state) {
     assert_int_equal(hak_huge_stats.kept_bytes, 0);
     REQUIRE(hak_commit_bytes() <= charged + (1 << 20), "%zu bytes charged, %zu before",
             hak_commit_bytes(), charged);
+}
+
+/* The same while each part has only so many places, and no more can be made. What has none is lost until a
+ * purge; that is no violation, and all comes back. */
+static void lose_with(unsigned places) {
+    enum { COUNT = 8, SIZE = 1 << 20 };
+    unsigned most[HAK_KEPT_PARTS];
+    char *held[COUNT];
+    purge_huge(0);
+    size_t charged = hak_commit_bytes();
+    for (unsigned i = 0; i < COUNT; i++) held[i] = hak_huge_alloc(SIZE, 1, false);
+    for (unsigned i = 0; i < HAK_KEPT_PARTS; i++) {
+        most[i] = hak_kept_parts[i].most;
+        hak_kept_parts[i].most = hak_min(most[i], places);
+    }
+    refuse_unmaps = refuse_places = true;
+    for (unsigned i = 0; i < COUNT; i += 2) assert_true(hak_huge_free(held[i])); /* all apart */
+    assert_int_equal(hakmem_verify(), 0);
+    refuse_unmaps = refuse_places = false;
+    for (unsigned i = 0; i < HAK_KEPT_PARTS; i++) hak_kept_parts[i].most = most[i];
+    for (unsigned i = 1; i < COUNT; i += 2) assert_true(hak_huge_free(held[i]));
+    purge_huge(0);
+    purge_huge(0);
+    assert_int_equal(hakmem_verify(), 0);
+    REQUIRE(hak_commit_bytes() <= charged, "%zu bytes charged, %zu before, with %u places",
+            hak_commit_bytes(), charged, places);
+}
+
+static void what_is_lost_is_charged_and_comes_back(void **state) {
+    (void)state;
+    lose_with(0);
+    lose_with(1);
 }
 
 enum { PARTS = 4, PART = 1 << 20 };
@@ -391,6 +435,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_place_left_is_another_blocks),
         cmocka_unit_test(a_refusal_loses_nothing),
         cmocka_unit_test(what_cannot_be_unmapped_is_kept),
+        cmocka_unit_test(what_is_lost_is_charged_and_comes_back),
         cmocka_unit_test(a_move_that_stops_half_way_changes_nothing),
         cmocka_unit_test(a_move_that_is_refused_at_once_keeps_no_addresses),
         cmocka_unit_test(a_resize_holds_nobody_up),

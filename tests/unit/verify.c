@@ -149,8 +149,9 @@ static const row_t rows[] = {
     {waiting_tid, "cache %p: violated: one that waits has no thread, and is on the right list"},
     {waiting_full, "thread list %p: full = caches that wait with blocks, and that will: "},
     {threads, "thread list %p: threads = sum over shards: "},
-    {committed, "committed bytes %p: units with pages + huge blocks + what is kept of them + "
-                "records + sampled pages: "},
+    {committed,
+     "committed bytes %p: units with pages + huge blocks + what is kept or lost of them + "
+     "records + sampled pages: "},
 };
 
 static void break_and_verify(const void *context) {
