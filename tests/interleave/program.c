@@ -249,7 +249,7 @@ static void note_types(void) {
         if (cache->warm) note_carve((const void *)cache->warm);
         if (cache->lifos) note_lifos(cache->lifos);
         if (cache->rationed)
-            trace_holds(hak_sample_rate_of(cache), sizeof(hak_sample_rate_t), "hak_sample_rate");
+            trace_holds(hak_sample_rate_of(cache), sizeof(hak_sample_rate_t), "hak_sample_rate_t");
         if (cache->quarantine)
             trace_holds(cache->quarantine, sizeof *cache->quarantine, "hak_quarantine");
     }

@@ -347,7 +347,7 @@ const struct trial counter_trials[] = {
     {"pool", "stage1", empty_and_fill_slabs, 1, any},
     {"pool", "stage2", hold, 2, 4},
     {"pool", "stage3", hold_large, 40, 51},
-    {"pool", "huge_superslabs", grow_dense, 20, 60},
+    {"pool", "huge_superslabs", grow_dense, 60, 100},
     {"pool", "huge_superslabs", hold_large, 0, 0},
     {"pool", "huge_superslabs", grow_ragged, 0, 0},
     {"pool", "unmapped", trim_large, 40, 51},
