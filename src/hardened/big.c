@@ -246,7 +246,8 @@ void *hak_big_resize(void *block, uint64_t note, size_t size) {
     /* First what finds no room most often: nothing has changed then. */
     if (!huge && size > old && !hak_large_resize(block, whole)) return NULL;
     if (!open_end(block, note, size)) return NULL;
-    char *moved = huge ? hak_huge_resize(block, whole) : block;
+    char *moved =
+        huge ? hak_huge_resize_noted(block, whole, note - HAK_STATE_USED + HAK_STATE_FREE) : block;
     if (!huge && size < old) hak_large_resize(block, whole); /* or the heap keeps all of it */
     if (moved && enter(moved, size, hak_state_origin(note))) return moved;
     enter(block, old, hak_state_origin(note));

@@ -56,13 +56,13 @@ static bool make_room(hak_huge_table_t *table) {
 }
 
 /* Enters a block that is in the caller's hands; false where its table cannot grow. */
-static bool enter(char *block, size_t size) {
-    hak_huge_table_t *table = hak_huge_table_of((uintptr_t)block);
+static bool enter(hak_mapping_t block) {
+    hak_huge_table_t *table = hak_huge_table_of(block.start);
     bool entered;
     do {
         hak_lock_acquire(&table->lock);
         entered = !hak_huge_table_wanted(table);
-        if (entered) hak_huge_table_put(table, (uintptr_t)block, size);
+        if (entered) hak_huge_table_put(table, block);
         leave_table(table);
     } while (!entered && make_room(table));
     return entered;
@@ -126,14 +126,14 @@ static char *map_block(size_t size, size_t align, size_t *dirty) {
 }
 
 /* A block in the table, or NULL. *dirty: bytes that may not be zero. Inside the gate. */
-static char *find_block(size_t size, size_t align, size_t *dirty) {
+static char *find_block(size_t size, size_t align, uint64_t note, size_t *dirty) {
     char *block = hak_kept_take(size, align);
     bool is_reused = block != NULL;
     *dirty = size;
     if (!is_reused) block = map_block(size, align, dirty);
     if (!block) return NULL;
     hak_kept_note_use();
-    if (enter(block, size)) {
+    if (enter((hak_mapping_t){(uintptr_t)block, size, note})) {
         if (!is_reused && hak_kept_is_too_much()) hak_budget_note(HAK_NOTE_HUGE);
         return block;
     }
@@ -141,17 +141,17 @@ static char *find_block(size_t size, size_t align, size_t *dirty) {
     return NULL;
 }
 
-void *hak_huge_take(size_t size, size_t align, size_t *dirty) {
+void *hak_huge_take(size_t size, size_t align, uint64_t note, size_t *dirty) {
     size_t page = hak_os_page_size();
     hak_gate_enter();
-    char *block = find_block(hak_align_up(size, page), hak_max(align, page), dirty);
+    char *block = find_block(hak_align_up(size, page), hak_max(align, page), note, dirty);
     hak_gate_leave();
     return block;
 }
 
 void *hak_huge_alloc(size_t size, size_t align, bool zero) {
     size_t dirty;
-    char *block = hak_huge_take(size, align, &dirty);
+    char *block = hak_huge_take(size, align, 0, &dirty);
     if (block && zero) hak_os_zero(block, dirty);
     return block;
 }
@@ -179,7 +179,7 @@ uint64_t hak_huge_note(const void *block) {
     return note;
 }
 
-bool hak_huge_swap_note(const void *block, uint64_t *note, uint64_t new_note) {
+HAK_BEHIND bool hak_huge_swap_note(const void *block, uint64_t *note, uint64_t new_note) {
     hak_huge_table_t *table;
     hak_mapping_t *mapping = lock_and_find(block, &table);
     uint64_t found = mapping ? mapping->note : 0;
@@ -249,7 +249,7 @@ bool hak_huge_find(const void *pointer, void **start, size_t *size) {
     return true;
 }
 
-bool hak_huge_was_freed(const void *pointer, size_t *size) {
+HAK_BEHIND bool hak_huge_was_freed(const void *pointer, size_t *size) {
     *size = 0;
     if (!hak_load_relaxed(&hak_huge_stats.mapped)) return false;
     for (unsigned i = 0; i < hak_huge_table_count() && !*size; i++) {
@@ -284,32 +284,42 @@ void hak_huge_each_range(hak_range_visitor_t visit, void *context) {
 }
 
 /* Off the table first: once it is kept or unmapped, the address may be another thread's. */
-size_t hak_huge_free(void *block) {
+size_t hak_huge_take_out(const void *block, uint64_t refused, uint64_t *note) {
     hak_huge_table_t *table;
-    hak_gate_enter();
     hak_mapping_t *mapping = lock_and_find(block, &table);
+    *note = mapping ? mapping->note : 0;
+    if (*note & refused) mapping = NULL;
     size_t size = mapping ? mapping->size : 0;
     if (mapping) hak_huge_table_remove(table, mapping);
     leave_table(table);
-    if (size) hak_kept_keep(block, size);
+    return size;
+}
+
+void hak_huge_drop(void *block, size_t size) { hak_kept_keep(block, size); }
+
+size_t hak_huge_free(void *block) {
+    uint64_t note;
+    hak_gate_enter();
+    size_t size = hak_huge_take_out(block, 0, &note);
+    if (size) hak_huge_drop(block, size);
     hak_gate_leave();
     return size;
 }
 
 /* ---- resize ---- */
 
-static void put_back(hak_huge_table_t *table, char *block, size_t size) {
+static void put_back(hak_huge_table_t *table, hak_mapping_t block) {
     hak_lock_acquire(&table->lock);
-    hak_huge_table_put_back(table, (uintptr_t)block, size);
+    hak_huge_table_put_back(table, block);
     leave_table(table);
 }
 
 /* Enters a block that has moved; the room in its former table is let go, unless it must stay there. */
-static void enter_moved(hak_huge_table_t *table, char *moved, size_t size) {
-    bool entered = enter(moved, size);
+static void enter_moved(hak_huge_table_t *table, hak_mapping_t moved) {
+    bool entered = enter(moved);
     if (!entered) {
         hak_store_relaxed(&has_strays, true);
-        return put_back(table, moved, size);
+        return put_back(table, moved);
     }
     HAK_HOLD(&table->lock);
     table->in_hand--;
@@ -327,28 +337,35 @@ static char *lengthen_in_hand(char *block, size_t old_size, size_t size) {
     return moved;
 }
 
-/* Resizes a block that is in hand, and enters it again. */
-static char *resize_in_hand(hak_huge_table_t *table, char *block, size_t old_size, size_t size) {
+/* Resizes a block that is in hand, and enters it again, with its note. */
+static char *resize_in_hand(hak_huge_table_t *table, hak_mapping_t old, size_t size) {
+    char *block = (char *)old.start;
+    const size_t old_size = old.size;
     char *moved = size > old_size ? lengthen_in_hand(block, old_size, size) : block;
     if (moved && moved != block) {
-        enter_moved(table, moved, size);
+        enter_moved(table, (hak_mapping_t){(uintptr_t)moved, size, old.note});
     } else {
-        put_back(table, block, moved ? size : old_size);
+        put_back(table, (hak_mapping_t){old.start, moved ? size : old_size, old.note});
     }
     if (size < old_size) hak_kept_keep(block + size, old_size - size);
     hak_kept_note_use();
     return moved;
 }
 
-void *hak_huge_resize(void *block, size_t size) {
+void *hak_huge_resize_noted(void *block, size_t size, uint64_t note) {
     hak_huge_table_t *table;
+    hak_mapping_t old = {0};
     size = hak_align_up(size, hak_os_page_size());
     hak_gate_enter();
     hak_mapping_t *mapping = lock_and_find(block, &table);
-    size_t old_size = mapping ? mapping->size : 0;
-    if (mapping) hak_huge_table_take_in_hand(table, mapping);
+    if (mapping && mapping->note == note) {
+        old = *mapping;
+        hak_huge_table_take_in_hand(table, mapping);
+    }
     leave_table(table);
-    char *resized = old_size ? resize_in_hand(table, block, old_size, size) : NULL;
+    char *resized = old.size ? resize_in_hand(table, old, size) : NULL;
     hak_gate_leave();
     return resized;
 }
+
+void *hak_huge_resize(void *block, size_t size) { return hak_huge_resize_noted(block, size, 0); }

@@ -79,16 +79,17 @@ size_t hak_huge_count(void);
  * NULL without memory. */
 void *hak_huge_alloc(size_t size, size_t align, bool zero);
 
-/* The same, not zeroed. *dirty: so many bytes at its start may not be zero. */
-void *hak_huge_take(size_t size, size_t align, size_t *dirty);
+/* The same with a note, not zeroed. *dirty: so many bytes at its start may not be zero. */
+void *hak_huge_take(size_t size, size_t align, uint64_t note, size_t *dirty);
 
 /* Size of the mapping that starts at `block`, 0 when there is none. */
 size_t hak_huge_size(const void *block);
 
 /* The note of the block that starts at `block`; 0 for none. The second calls a function with it
  * under the lock of its table, so that nobody swaps it meanwhile. The third swaps it; false when it is not
- * `*note` any more, which is then what it is. A block that is resized loses its note. Notes are of the
- * hardened path (hardened/big.h), or of a heap of the program (user_heap_huge.h). */
+ * `*note` any more, which is then what it is. Notes are of the hardened path (hardened/big.h), or of a heap of the
+ * program (user_heap_huge.h). A block has its note from the section that enters it to the one that takes it out, also
+ * where it is resized: so the note decides who may take it out, whatever another thread does by mistake. */
 uint64_t hak_huge_note(const void *block);
 void hak_huge_look(const void *block, void (*look)(uint64_t note, void *context), void *context);
 bool hak_huge_swap_note(const void *block, uint64_t *note, uint64_t new_note);
@@ -114,8 +115,13 @@ bool hak_huge_find(const void *pointer, void **start, size_t *size);
  * memory is known, which is kept. */
 bool hak_huge_was_freed(const void *pointer, size_t *size);
 
-/* Bytes of the block, 0 when `block` is no huge block. */
+/* Bytes of the block, whatever its note; 0 when `block` is no huge block. */
 size_t hak_huge_free(void *block);
+
+/* The same in two steps, inside the gate. After the first the block is in no table, in the caller's hands, and so is what
+ * its note leads to; *note: that. 0, and nothing is done, for no block, or where the note has one of the bits `refused`. */
+size_t hak_huge_take_out(const void *block, uint64_t refused, uint64_t *note);
+void hak_huge_drop(void *block, size_t size);
 
 /* Unmaps what has been kept for `delay_ms`, as far as the budget allows, and adds the bytes; true when all is done.
  * *at, 0 at first, says where the next piece goes on. */
@@ -125,6 +131,7 @@ bool hak_huge_purge_piece(unsigned *at, uint32_t delay_ms, hak_budget_t *budget,
 void hak_huge_each_range(hak_range_visitor_t visit, void *context);
 bool hak_huge_each_range_piece(hak_huge_cursor_t *cursor, hak_range_visitor_t visit, void *context);
 
-/* Resizes by moving pages, never bytes. NULL when the system refuses; then the
- * block is as it was. */
+/* Resizes by moving pages, never bytes. NULL when the system refuses; then the block is as it was. The first is for
+ * blocks without a note, the second for those with that note, which they keep; others are not theirs. */
 void *hak_huge_resize(void *block, size_t size);
+void *hak_huge_resize_noted(void *block, size_t size, uint64_t note);

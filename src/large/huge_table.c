@@ -141,9 +141,9 @@ static void empty_some(hak_huge_table_t *table) {
     }
 }
 
-void hak_huge_table_put(hak_huge_table_t *table, uintptr_t start, size_t size) {
+void hak_huge_table_put(hak_huge_table_t *table, hak_mapping_t mapping) {
     empty_some(table);
-    put_in(&table->current, (hak_mapping_t){start, size, 0});
+    put_in(&table->current, mapping);
 }
 
 static hak_mapping_t *gone_at(const hak_huge_table_t *table, unsigned number) {
@@ -171,11 +171,11 @@ void hak_huge_table_take_in_hand(hak_huge_table_t *table, hak_mapping_t *mapping
     table->in_hand++;
 }
 
-void hak_huge_table_put_back(hak_huge_table_t *table, uintptr_t start, size_t size) {
+void hak_huge_table_put_back(hak_huge_table_t *table, hak_mapping_t mapping) {
     table->in_hand--;
     /* Where it stays where it was, the block has not ended. */
-    if (gone_at(table, table->gone - 1)->start == start) table->gone--;
-    hak_huge_table_put(table, start, size);
+    if (gone_at(table, table->gone - 1)->start == mapping.start) table->gone--;
+    hak_huge_table_put(table, mapping);
 }
 
 bool hak_huge_table_walk(hak_huge_table_t *table, size_t *at, hak_mapping_visitor_t visit,

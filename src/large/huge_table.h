@@ -71,7 +71,7 @@ hak_slots_t hak_huge_table_take_empty(hak_huge_table_t *table);
 void hak_huge_table_unmake(hak_slots_t slots);
 
 /* There is room for it. */
-void hak_huge_table_put(hak_huge_table_t *table, uintptr_t start, size_t size);
+void hak_huge_table_put(hak_huge_table_t *table, hak_mapping_t mapping);
 
 /* Takes a block out, and enters it in the ring. */
 void hak_huge_table_remove(hak_huge_table_t *table, hak_mapping_t *mapping);
@@ -81,7 +81,7 @@ size_t hak_huge_table_freed_size(const hak_huge_table_t *table, uintptr_t start)
 
 /* Takes a block out, but room is kept for it, until the caller puts it back, or lets the room go. */
 void hak_huge_table_take_in_hand(hak_huge_table_t *table, hak_mapping_t *mapping);
-void hak_huge_table_put_back(hak_huge_table_t *table, uintptr_t start, size_t size);
+void hak_huge_table_put_back(hak_huge_table_t *table, hak_mapping_t mapping);
 
 /* Calls `visit` for the blocks of some slots, *at being 0 at first; false when it has been all of
  * them. The lock may be dropped between two calls: then a block that moves in the table

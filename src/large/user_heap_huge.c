@@ -5,7 +5,9 @@
 #include "meta/meta.h"
 #include "os/os.h"
 
-enum { NOTE_OF_OTHERS = 3 }; /* bits of a note */
+/* Bits of a note, and that of a block which a thread has taken its record from, and still has in hand. The hardened path
+ * takes it for a free block. */
+enum { NOTE_OF_OTHERS = 3, NOTE_IN_HAND = 1 };
 
 typedef struct {
     hak_ring_t age; /* lock of the heap, as the next two */
@@ -41,16 +43,19 @@ static void count_in(record_t *record) {
     HAK_ADD_OWNED(&record->heap->huge_blocks, 1);
 }
 
-/* False when the program has freed the block by mistake, before it got it. */
-static bool enter(record_t *record, hak_flight_t *flight) {
+/* Gives a block in hand its record as its note. Lock of the heap held. */
+static void set_note(record_t *record) {
+    uint64_t in_hand = NOTE_IN_HAND;
+    hak_huge_swap_note(record->block, &in_hand, (uintptr_t)record);
+}
+
+static void enter(record_t *record, hak_flight_t *flight) {
     hak_user_heap_t *heap = record->heap;
-    uint64_t none = 0;
     HAK_HOLD(&heap->lock);
-    if (!hak_huge_swap_note(record->block, &none, (uintptr_t)record)) return false;
+    set_note(record);
     count_in(record);
     if (flight) hak_user_heap_take_off(heap, flight, record->block);
     hak_add_relaxed(&total, 1);
-    return true;
 }
 
 /* Lock of the heap held. */
@@ -64,7 +69,7 @@ static void unlist(record_t *record) {
 }
 
 /* Takes the record out of its heap. */
-static void leave_heap(record_t *record) {
+static HAK_BEHIND void leave_heap(record_t *record) {
     hak_user_heap_t *heap = record->heap;
     hak_lock_acquire(&heap->lock);
     if (record->is_listed) unlist(record);
@@ -74,8 +79,9 @@ static void leave_heap(record_t *record) {
 
 /* Fills the record in; false without memory. */
 static bool make(record_t *record, size_t align, hak_flight_t *flight, size_t *dirty) {
-    record->block = hak_huge_take(record->size, align, dirty);
-    return record->block && enter(record, flight);
+    record->block = hak_huge_take(record->size, align, NOTE_IN_HAND, dirty);
+    if (record->block) enter(record, flight);
+    return record->block;
 }
 
 HAK_BEHIND void *hak_user_heap_huge_alloc(hak_user_heap_t *heap, size_t size, size_t align,
@@ -95,32 +101,28 @@ HAK_BEHIND void *hak_user_heap_huge_alloc(hak_user_heap_t *heap, size_t size, si
 }
 
 size_t hak_user_heap_huge_free(void *block) {
-    if (HAK_LIKELY(!hak_load_relaxed(&total))) return hak_huge_free(block);
+    uint64_t note;
     hak_gate_enter();
-    uint64_t note = hak_huge_note(block);
-    record_t *record = record_of(note);
-    if (record && hak_huge_swap_note(block, &note, 0)) leave_heap(record);
-    size_t size = hak_huge_free(block);
+    size_t size = hak_huge_take_out(block, NOTE_OF_OTHERS, &note);
+    if (size && HAK_UNLIKELY(note != 0)) leave_heap(record_of(note));
+    if (size) hak_huge_drop(block, size);
     hak_gate_leave();
     return size;
 }
 
 /* A record in hand, whose block has `size` bytes at `block` now, comes back to its heap, where its former size and
- * `charged` bytes more count as committed. False when the program has freed the block by mistake. */
-static HAK_BEHIND bool come_back(record_t *record, void *block, size_t size, size_t charged,
+ * `charged` bytes more count as committed. */
+static HAK_BEHIND void come_back(record_t *record, void *block, size_t size, size_t charged,
                                  hak_flight_t *flight) {
     hak_user_heap_t *heap = record->heap;
-    uint64_t none = 0;
     HAK_HOLD(&heap->lock);
     if (record->is_listed) unlist(record);
     if (flight) flight->block = block;
     record->block = block;
     record->size = size;
-    HAK_ADD_OWNED(&heap->committed, -charged);
-    if (!hak_huge_swap_note(block, &none, (uintptr_t)record)) return false;
-    HAK_ADD_OWNED(&heap->committed, size);
+    HAK_ADD_OWNED(&heap->committed, size - charged);
+    set_note(record);
     count_in(record);
-    return true;
 }
 
 /* The block of a record in hand; NULL when it stays as it was. */
@@ -128,11 +130,11 @@ static HAK_BEHIND char *resize_in_hand(record_t *record, size_t size, hak_flight
     hak_user_heap_t *heap = record->heap;
     const size_t more = size > record->size ? size - record->size : 0;
     const bool is_charged = more && hak_user_heap_charge(heap, more);
-    char *moved = is_charged || !more ? hak_huge_resize(record->block, size) : NULL;
-    const bool is_back = come_back(record, moved ? moved : record->block,
-                                   moved ? size : record->size, is_charged ? more : 0, flight);
-    if (!is_back) free_record(record);
-    return is_back ? moved : NULL;
+    char *moved =
+        is_charged || !more ? hak_huge_resize_noted(record->block, size, NOTE_IN_HAND) : NULL;
+    come_back(record, moved ? moved : record->block, moved ? size : record->size,
+              is_charged ? more : 0, flight);
+    return moved;
 }
 
 HAK_BEHIND void *hak_user_heap_huge_resize(void *block, size_t size, hak_flight_t *flight) {
@@ -141,7 +143,7 @@ HAK_BEHIND void *hak_user_heap_huge_resize(void *block, size_t size, hak_flight_
     hak_gate_enter();
     uint64_t note = hak_huge_note(block);
     record_t *record = record_of(note);
-    const bool is_in_hand = record && hak_huge_swap_note(block, &note, 0);
+    const bool is_in_hand = record && hak_huge_swap_note(block, &note, NOTE_IN_HAND);
     char *moved = is_in_hand ? resize_in_hand(record, size, flight) : NULL;
     hak_gate_leave();
     return moved;
@@ -159,7 +161,7 @@ static bool take_oldest(hak_user_heap_t *heap, uint32_t epoch, void **block) {
         return true;
     }
     uint64_t note = (uintptr_t)record;
-    *block = hak_huge_swap_note(record->block, &note, 0) ? record->block : NULL;
+    *block = hak_huge_swap_note(record->block, &note, NOTE_IN_HAND) ? record->block : NULL;
     unlist(record);
     if (*block) free_record(record);
     return true;
@@ -180,7 +182,7 @@ HAK_BEHIND size_t hak_user_heap_huge_free_all(hak_user_heap_t *heap, uint32_t ep
     return blocks;
 }
 
-/* The record is there: who frees it has swapped the note before. */
+/* The record is there: who frees it has swapped the note, or taken the block out, before. */
 static void keep_heap(uint64_t note, void *heap) {
     const record_t *record = record_of(note);
     *(hak_user_heap_t **)heap = record ? record->heap : NULL;

@@ -2,22 +2,28 @@
  *
  * Such a block is a huge block as any other (huge.h), whose note leads to a record in its heap's list.
  *
- * PROTOCOL. A thread that swaps the note of a block for 0 owns its record: of two racing frees one wins.
- * The winner takes the record out of the heap, and then frees the block. So the address of a listed record
- * belongs to nobody else. The loser finds a huge block without a heap, which it frees, or no block, which
- * it reports as a double free; exactly one of the two threads reports. A note whose lowest two bits are 0
- * is a record's address; other notes are the hardened path's.
+ * PROTOCOL. A note of 0 is that of a block without a heap; one whose lowest two bits are 0 is a record's address. Another
+ * note is the hardened path's, or NOTE_IN_HAND: a thread has the record, but the block is in its table.
+ *   free            takes the block out of its table, and the note with it, in one section; then the record out of its heap;
+ *                   then it lets the block go
+ *   free of a heap  swaps the note for NOTE_IN_HAND and takes the record out of the heap, in one section of the heap's
+ *                   lock; then it frees the block
+ *   resize          swaps the note for NOTE_IN_HAND; resizes the block, which keeps that note; then the note comes back
+ *   request         enters the block with NOTE_IN_HAND; then the record takes its place
+ * Who has taken the block out, or swapped its note, owns the record. So of two racing frees one wins, and the other
+ * finds no block, or one in hand, which is not its own either way: it reports, whatever the winner has left to do. The
+ * address of a listed record belongs to nobody else, but for that of a block that a resize has moved.
+ *  - Rejected: to swap the note for 0, and to free the block then. A second free in between would find a block without
+ *    a heap and free it, and the first one would free whatever block another thread got there.
  *
- * A block gets its note and enters the list in one section of the heap's lock; the lock of a huge table
- * may be taken in that section. A free swaps the note without the heap's lock, since the record may be
- * gone before the swap. A thread that frees the whole heap finds the listed records under the lock, so
- * none of them is freed meanwhile. It swaps each note and takes the record out, even where another thread
- * has swapped the note and still waits for the lock; is_listed tells that thread. So each step takes a
- * record out, and no thread waits for one that is between two sections.
+ * A block gets its note and enters the list in one section of the heap's lock; the lock of a huge table may be taken in
+ * that section. A free takes the block out without the heap's lock, since the record may be gone before. A thread
+ * that frees the whole heap finds the listed records under the lock, so none of them is freed meanwhile. It takes each
+ * record out, even where another thread has taken the block and still waits for the lock; is_listed tells that
+ * thread. So each step takes a record out, and no thread waits for one that is between two sections.
  *
- * A thread that resizes a block swaps the note as a free does, so the record is its own. The record stays listed, so
- * that the heap's counts are right, until the block has its new size and perhaps another address; then the note comes
- * back in one section with those. A thread that frees the whole heap meanwhile takes the record out of the list, as it
+ * While a block is resized its record stays listed, so that the heap's counts are right, until the block has its new
+ * size and perhaps another address; then the note comes back in one section with those. A thread that frees the whole heap meanwhile takes the record out of the list, as it
  * does beside a free, and the block comes back to the heap: the program must not do that (hakmem.h), and one of the
  * two calls has no effect. The thread is inside the gate all the while, as for any block that is in hand.
  *  - Rejected: to list the block first and set its note after the lock. A thread that frees the whole heap
@@ -33,7 +39,8 @@
 void *hak_user_heap_huge_alloc(hak_user_heap_t *heap, size_t size, size_t align,
                                hak_flight_t *flight, size_t *dirty);
 
-/* Frees a huge block, whether a heap of the program has it or none, as hak_huge_free does. */
+/* Frees a huge block, whether a heap of the program has it or none; 0 when there is none, or it is not the program's to
+ * free: it is in hand, or has a note of the hardened path. */
 size_t hak_user_heap_huge_free(void *block);
 
 /* Resizes a huge block of a heap to so many bytes, more than 1 MiB: its new address, or NULL; then it is as it was.

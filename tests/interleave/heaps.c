@@ -109,6 +109,25 @@ void check_one_report(void) {
     check_heap();
 }
 
+/* A second free of a huge block, which has left its heap: it is reported, and the block stays the caller's who gets it,
+ * whatever the first one has left to do. */
+static const hak_user_heap_t *left;
+void with_one_huge_block(void) {
+    program_start(OPTIONS("SHARDS=2", "ON_ERROR=report"));
+    heap = hakmem_heap_new(0);
+    left = hak_user_heap_of_handle(heap);
+    freed_twice = hakmem_heap_malloc(heap, HUGE);
+}
+static bool has_left(const void *unused) {
+    (void)unused;
+    return !hak_load_relaxed(&left->huge_blocks);
+}
+void await_and_free_huge_again(void) {
+    explore_await(has_left, NULL);
+    hakmem_free(freed_twice);
+    program_malloc_all(8, 4, HUGE);
+}
+
 /* A heap is emptied while another thread is anywhere in a request or a free. At most one of the two
  * frees of a block is reported. */
 void with_reports(void) {

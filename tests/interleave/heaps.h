@@ -17,6 +17,8 @@ void use_heap_and_fork(void);
 void check_heap(void);
 void with_one_block(void);
 void free_one_block(void);
+void with_one_huge_block(void);
+void await_and_free_huge_again(void);
 void check_one_report(void);
 void with_reports(void);
 void huge_and_free_one(void);

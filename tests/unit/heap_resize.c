@@ -51,10 +51,10 @@ static hak_user_heap_t *joined; /* by another block, as soon as the next huge bl
 static hak_flight_t other;      /* the flight of that */
 
 /* The kernel may give the former address to any thread at once: here one that asks for a block of the same heap. */
-void *__real_hak_huge_resize(void *block, size_t size);
-void *__wrap_hak_huge_resize(void *block, size_t size);
-void *__wrap_hak_huge_resize(void *block, size_t size) {
-    void *moved = __real_hak_huge_resize(block, size);
+void *__real_hak_huge_resize_noted(void *block, size_t size, uint64_t note);
+void *__wrap_hak_huge_resize_noted(void *block, size_t size, uint64_t note);
+void *__wrap_hak_huge_resize_noted(void *block, size_t size, uint64_t note) {
+    void *moved = __real_hak_huge_resize_noted(block, size, note);
     hak_user_heap_t *heap = joined;
     joined = NULL;
     if (heap) {

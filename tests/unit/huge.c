@@ -153,7 +153,7 @@ static hak_slots_t grow_table(hak_huge_table_t *table, unsigned most) {
         hak_slots_t slots = wanted ? hak_huge_table_make(wanted) : (hak_slots_t){NULL, 0, 0};
         if (wanted) hak_huge_table_use(table, &slots);
         hak_huge_table_unmake(slots);
-        hak_huge_table_put(table, start, MIB);
+        hak_huge_table_put(table, (hak_mapping_t){start, MIB, 0});
         slots = hak_huge_table_take_empty(table);
         if (slots.slots) former = slots;
         hak_huge_table_unmake(slots);
