@@ -5,6 +5,7 @@
 
 #include "error/error.h"
 #include "hardened/guard.h"
+#include "large/fine.h"
 #include "large/huge.h"
 #include "large/large.h"
 #include "os/gate.h"
@@ -47,12 +48,13 @@ static _Atomic uint64_t *word_of(const void *block) {
 static bool is_huge(const void *block) { return !hak_region_unit_of(block); }
 
 uint64_t hak_big_note(const void *block) {
-    if (is_huge(block)) {
+    const hak_unit_t *unit = hak_region_unit_of(block);
+    if (!unit) {
         uint64_t note = hak_huge_note(block);
         return hak_state_of(note) == HAK_STATE_NEVER ? 0
                                                      : note; /* of a heap: large/user_heap_huge.h */
     }
-    _Atomic uint64_t *word = word_of(block);
+    _Atomic uint64_t *word = hak_fine_is(unit) ? NULL : word_of(block);
     return word ? hak_load_acquire(word) : 0; /* partner: set_note */
 }
 
@@ -114,9 +116,13 @@ size_t hak_big_usable(uint64_t note) {
 
 static void *find(size_t whole, size_t align, bool zero, bool mapped) {
     void *block = NULL;
+    size_t dirty = 0;
     if (!mapped && whole <= HAK_LARGE_MAX && align <= HAK_LARGE_ALIGN_MAX)
         block = hak_large_alloc(hak_large_home(), whole, align, zero);
-    return block ? block : hak_huge_alloc(whole, align, zero);
+    if (block) return block;
+    block = hak_huge_take(whole, align, HAK_STATE_FREE, &dirty);
+    if (block && zero) hak_os_zero(block, dirty);
+    return block;
 }
 
 static void give_back(void *block) {
@@ -175,8 +181,7 @@ static bool release(const hak_kept_t *kept, bool rested) {
         return false;
     if (rested && !kept->guard && hak_hardened.check_freed)
         hak_quarantine_check_zero(kept->block, room);
-    set_note(kept->block, 0);
-    give_back(kept->block);
+    give_back(kept->block); /* FREE, as it is */
     return true;
 }
 

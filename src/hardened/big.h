@@ -7,8 +7,13 @@
  * That of a large block is an atomic word of its unit (state.h), in which at most one large block
  * begins; that of a huge block stands in the table of huge blocks, under its lock. As with small
  * blocks a free begins with a compare-and-swap from USED to FREE. A resize takes the same step, and
- * makes the block USED again when it is done: a free meanwhile is reported. No note: the block was
- * allocated before the hardened path was switched on.
+ * makes the block USED again when it is done: a free meanwhile is reported. A block that goes back to its heap stays
+ * FREE: the word of its unit until the next block of the hardened path begins there, a huge block's note until its
+ * entry goes; and a huge block is entered as FREE. So from its first free on a second one is reported, until the
+ * program has the block again. No note: the block was allocated before the hardened path was switched on, or is one of
+ * a chunk (large/fine.h), for which the word of the unit is not meant, whatever it says.
+ *  - Rejected: to clear the note before the block goes back. A second free in between takes the block for one of before
+ *    the hardened path, and frees it: it is another thread's, and this one frees it once more.
  *
  * hakmem_verify() reads the bytes behind each USED block with the gate closed (os/gate.h). So a
  * block becomes USED after these bytes are written, and leaves that state only inside the gate:
