@@ -160,12 +160,18 @@ hak_entry_t hak_quarantine_take_one(unsigned class_index) {
 void hak_quarantine_report_write(void *block, size_t size) {
     const char *bytes = block;
     size_t at = 0;
-    while (!bytes[at]) at++;
+    while (at < size && !bytes[at])
+        at++; /* none is left where another thread writes to it even now */
     memset(block, 0, size);
-    hak_error_report("malloc",
-                     "write after free: %p is a free block of %zu bytes, and byte %zu of it was "
-                     "written to",
-                     block, size, at);
+    if (at == size)
+        hak_error_report("malloc",
+                         "write after free: %p is a free block of %zu bytes, and it was written to",
+                         block, size);
+    else
+        hak_error_report("malloc",
+                         "write after free: %p is a free block of %zu bytes, and byte %zu of it "
+                         "was written to",
+                         block, size, at);
 }
 
 /* Checks blocks that leave the thread. */
