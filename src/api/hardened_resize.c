@@ -69,7 +69,10 @@ HAK_FAST_PATH bool set_size(char *block, const hak_spot_t *spot, size_t size) {
     uint32_t word = spot->word;
     if (!hak_state_claim(spot->at, &word)) return false;
     if (size < old && hak_hardened.zero) memset(block + size, 0, old - size);
-    if (hak_hardened.canary) hak_canary_put(block, size, spot->info->size, false);
+    if (hak_hardened.canary) {
+        hak_canary_clear(block, old, spot->info->size);
+        hak_canary_put(block, size, spot->info->size, false);
+    }
     hak_store_release(spot->at, hak_state_used(size, hak_state_origin(word)));
     return true;
 }

@@ -234,13 +234,15 @@ void hak_big_flush(hak_quarantine_t *quarantine) {
 
 /* ---- resize ---- */
 
-/* Takes the guard away, and zeroes the end that is cut off while it is still the block's. */
+/* Takes the guard away, and the canary; zeroes the end that is cut off while it is still the block's. */
 static bool open_end(char *block, uint64_t note, size_t size) {
     size_t old = hak_big_size(note), room = room_of(block, old), left = room_of(block, size);
     if (!hak_guard_clear(block + room, hak_os_page_size(), guard_of(note))) return false;
     if (size < old && hak_hardened.zero &&
         (!is_huge(block) || !hak_os_purge(block + left, room - left)))
         memset(block + size, 0, room - size);
+    else if (hak_hardened.canary)
+        memset(block + old, 0, room - old); /* the program may get these bytes */
     return true;
 }
 

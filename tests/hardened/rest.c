@@ -1,4 +1,4 @@
-/* rest.c - what rests in the quarantine, and what does not: no request that fails takes freed blocks out of
+/* rest.c - what is left in memory: a block that is resized where it is shows no canary; and what rests in the quarantine, and what does not: no request that fails takes freed blocks out of
  * it, and a huge block that never rested is not read when it is freed. */
 #include <dlfcn.h>
 #include <stdint.h>
@@ -51,7 +51,27 @@ static void test_untouched(void) {
     }
 }
 
+/* A block that stays for new sizes; what it grows by is zero, since nobody wrote there. */
+static void test_canaries(void) {
+    static const size_t sizes[] = {17, 40, 100, 1000, 3000, 20000, 70000, 1100000, 3000000};
+    unsigned stayed = 0;
+    for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        for (size_t more = 1; more <= 24; more++) {
+            char *block = API(realloc)(API(calloc)(1, sizes[i]), sizes[i] - 8);
+            char *grown = API(realloc)(block, sizes[i] - 8 + more);
+            CHECK(block && grown, "no memory");
+            stayed += grown == block;
+            for (size_t at = 0; at < sizes[i] - 8 + more; at++)
+                CHECK(grown[at] == 0, "byte %zu of %zu shows the canary of %zu", at,
+                      sizes[i] - 8 + more, sizes[i] - 8);
+            API(free)(grown);
+        }
+    }
+    CHECK(stayed > 100, "%u blocks stayed", stayed);
+}
+
 int main(void) {
+    test_canaries();
     test_failing_requests();
     test_untouched();
     return 0;
