@@ -77,8 +77,8 @@ bool hak_os_wish_huge(void *addr, size_t size, bool wish);
 bool hak_os_populate(void *addr, size_t size);
 
 /* Makes a committed range a guard: its pages go back, each access to it ends the process, and the
- * kernel's mapping stays whole (Linux 6.13). False when the kernel cannot. The second makes it
- * usable again; it reads as zero. */
+ * kernel's mapping stays whole (Linux 6.13). False when the kernel cannot: then no page is a guard, but what was in it
+ * may be lost. The second makes it usable again; it reads as zero. */
 bool hak_os_guard(void *addr, size_t size);
 bool hak_os_unguard(void *addr, size_t size);
 

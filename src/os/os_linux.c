@@ -227,6 +227,9 @@ HAK_BEHIND bool hak_os_guard(void *addr, size_t size) {
     /* Locked pages get the same answer: then the next range may not be locked. */
     if (!done && errno == EINVAL && madvise(addr, 0, GUARD_INSTALL) != 0)
         hak_store_relaxed(&unknown, true);
+    /* Of several pages the first ones may be guards by now. */
+    if (!done && size > hak_os_page_size() && !hak_load_relaxed(&unknown))
+        advise(addr, size, GUARD_REMOVE);
     return done;
 }
 

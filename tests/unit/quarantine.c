@@ -1,10 +1,14 @@
-/* quarantine.c: a write to a freed block is told also where its bytes are zero again when the line is made: another thread
+/* quarantine.c: freed blocks of the hardened path. A guard that the kernel makes of some pages and then refuses leaves
+ * none behind. A write to a freed block is told also where its bytes are zero again when the line is made: another thread
  * writes to it even now. */
 #include "unit.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
+#include "hakmem.h"
 #include "hardened/quarantine.h"
 #include "os/os.h"
 
@@ -31,9 +35,49 @@ static void a_write_that_is_gone_is_told(void **state) {
     REQUIRE(strstr(done.err, "of it was written to"), "%s", done.err);
 }
 
+/* The next guard of several pages ends after the first page. The linker sends the engine's calls here (--wrap). */
+enum { INSTALL = 102 };
+static bool refuses;
+static unsigned refused;
+
+int __real_madvise(void *start, size_t size, int advice);
+int __wrap_madvise(void *start, size_t size, int advice);
+int __wrap_madvise(void *start, size_t size, int advice) {
+    if (advice != INSTALL || !refuses || size <= hak_os_page_size())
+        return __real_madvise(start, size, advice);
+    refused += __real_madvise(start, hak_os_page_size(), advice) == 0;
+    errno = ENOMEM;
+    return -1;
+}
+
+static int guard(void) {
+    static const size_t sizes[] = {70000, 300000, 3000000};
+    for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        char *block = hakmem_malloc(sizes[i]);
+        CHECK(block, "no block");
+        memset(block, 1, sizes[i]);
+        refuses = true;
+        hakmem_free(block);
+        refuses = false;
+        CHECK(block[0] == 0 && block[sizes[i] - 1] == 0, "the block is not zero");
+    }
+    fprintf(stderr, "%u guards were refused\n", refused);
+    return 0;
+}
+
+static void a_guard_that_is_refused_half_way_leaves_none(void **state) {
+    static const char *const environment[] = {"HAKMEM_PROFILE=HARDENED", NULL};
+    struct child_end done;
+    (void)state;
+    unit_rerun("guard", environment, 60, &done);
+    REQUIRE(done.in_time && done.status == 0, "status %d: %s", done.status, done.err);
+}
+
 int main(int argc, char **argv) {
-    (void)argv;
-    if (argc > 1) return report();
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_write_that_is_gone_is_told)};
+    if (argc > 1) return strcmp(argv[1], "guard") == 0 ? guard() : report();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_write_that_is_gone_is_told),
+        cmocka_unit_test(a_guard_that_is_refused_half_way_leaves_none),
+    };
     return cmocka_run_group_tests_name("quarantine", tests, NULL, NULL);
 }
