@@ -1,9 +1,12 @@
-/* rest.c - what is left in memory: a block that is resized where it is shows no canary; and what rests in the quarantine, and what does not: no request that fails takes freed blocks out of
- * it, and a huge block that never rested is not read when it is freed. */
+/* rest.c - what a program can see of the hardened path, and what it costs: a block that is resized where it is shows no
+ * canary, and the children of a process place their blocks each in another way; no request that fails takes freed
+ * blocks out of the quarantine, and a huge block that never rested is not read when it is freed. */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "alloc_names.h"
 #include "check.h"
@@ -70,7 +73,37 @@ static void test_canaries(void) {
     CHECK(stayed > 100, "%u blocks stayed", stayed);
 }
 
+/* Where the next blocks of a process lie: a sum over their order. */
+static uint64_t places(void) {
+    uint64_t sum = 0;
+    for (int i = 0; i < 200; i++) {
+        void *block = API(malloc)(SIZE);
+        sum = sum * 0x9E3779B97F4A7C15u + (uintptr_t)block;
+        if (i % 2) API(free)(block);
+    }
+    return sum;
+}
+
+/* Children of one process place their blocks each in another way. */
+static void test_forks(void) {
+    uint64_t sums[2];
+    API(free)(API(malloc)(SIZE));
+    for (int i = 0; i < 2; i++) {
+        int ends[2];
+        CHECK(pipe(ends) == 0, "no pipe");
+        const pid_t child = fork();
+        if (!child) {
+            const uint64_t sum = places();
+            _exit(write(ends[1], &sum, sizeof sum) != sizeof sum);
+        }
+        CHECK(child > 0 && read(ends[0], &sums[i], sizeof *sums) == sizeof *sums, "no child");
+        waitpid(child, NULL, 0);
+    }
+    CHECK(sums[0] != sums[1], "two children place their blocks alike");
+}
+
 int main(void) {
+    test_forks();
     test_canaries();
     test_failing_requests();
     test_untouched();
