@@ -35,9 +35,9 @@ HAK_TWIN(void *, calloc, (size_t count, size_t size))
 
 /* True when the block serves the new size as it is: the size fits and leaves less than half of the
  * block unused; less than an eighth of a large or huge block, which can be shrunk in place. A sampled
- * block ends where the size ends. */
+ * block ends where the size ends, and is looked at when it moves. */
 static bool fits(const hak_block_t *block, size_t size) {
-    if (block->kind == HAK_KIND_SAMPLED) return size == block->size;
+    if (block->kind == HAK_KIND_SAMPLED) return false;
     size_t unused_most = block->kind == HAK_KIND_CACHED ? block->size / 2 : block->size / 8;
     return size <= block->size && (block->size - size < unused_most || block->size <= 64);
 }

@@ -255,11 +255,16 @@ bool hak_guard_sample_free(void *pointer, const char *function, const void *site
     if (!damage) damage = find_change(block + size, start + hak_os_page_size());
     note_call(&page->freed, site);
     close_page(index);
-    put_page(index);
-    hak_gate_leave();
-    if (HAK_UNLIKELY(damage != 0))
+    /* Before another block gets the page, and its history; outside the gate, since a handler of the program may run. The
+     * child of a fork meanwhile has a page less. */
+    if (HAK_UNLIKELY(damage != 0)) {
+        hak_gate_leave();
         report_damage(function, page, damage < block ? "underflow" : "overflow", pointer, size,
                       damage);
+        hak_gate_enter();
+    }
+    put_page(index);
+    hak_gate_leave();
     return true;
 }
 
