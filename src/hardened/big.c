@@ -8,11 +8,12 @@
 #include "large/fine.h"
 #include "large/huge.h"
 #include "large/large.h"
+#include "options/options.h"
 #include "os/gate.h"
 #include "os/os.h"
 #include "region/region.h"
 
-enum { GUARD_SHIFT = 4, SIZE_SHIFT = 6 };
+enum { GUARD_SHIFT = 4, SIZE_SHIFT = 6, LIMIT_PART = 8 };
 
 static hak_guard_t guard_of(uint64_t note) { return (hak_guard_t)(note >> GUARD_SHIFT & 3); }
 
@@ -151,6 +152,16 @@ void *hak_big_alloc(size_t size, size_t align, bool zero, hak_origin_t origin, b
 
 /* ---- free ---- */
 
+/* Bytes in all rings, which count as committed. In the child of a fork those of the other threads are lost, and count
+ * on, as their blocks do. */
+static _Atomic size_t resting HAK_OWN_LINE;
+
+/* Most of them: a part of HAKMEM_LIMIT, as no other thread can get them back. */
+static size_t most_resting(void) {
+    const size_t limit = (size_t)hak_option(HAK_OPTION_LIMIT);
+    return limit ? limit / LIMIT_PART : SIZE_MAX;
+}
+
 static void count_kept(hak_quarantine_t *quarantine, const hak_kept_t *kept, size_t sign) {
     hak_kept_sum_t *sum = &quarantine->kept[kept->is_huge];
     HAK_ADD_OWNED(&sum->count, sign);
@@ -160,6 +171,21 @@ static void count_kept(hak_quarantine_t *quarantine, const hak_kept_t *kept, siz
 static size_t kept_bytes(const hak_quarantine_t *quarantine) {
     return hak_load_relaxed(&quarantine->kept[0].bytes) +
            hak_load_relaxed(&quarantine->kept[1].bytes);
+}
+
+/* Counts a block that comes to a ring; false where the rings of other threads leave no room for it, whatever leaves the
+ * thread's own. The sum comes first: of two threads at once none passes the limit. */
+static bool reserve(const hak_quarantine_t *quarantine, size_t size) {
+    const size_t before = hak_add_relaxed(&resting, size), most = most_resting();
+    const size_t others = before - kept_bytes(quarantine);
+    if (others <= most && size <= most - others) return true;
+    hak_add_relaxed(&resting, -size);
+    return false;
+}
+
+static bool is_above(const hak_quarantine_t *quarantine) {
+    return kept_bytes(quarantine) > HAK_BIG_RING_BYTES ||
+           hak_load_relaxed(&resting) > most_resting();
 }
 
 /* Takes the guard behind a block away; false when the system refuses. */
@@ -191,20 +217,21 @@ static bool leave(hak_quarantine_t *quarantine, hak_kept_t *kept, size_t *releas
     if (!left.block) return true;
     if (!release(&left, true)) return false;
     count_kept(quarantine, &left, (size_t)-1);
+    hak_add_relaxed(&resting, -left.size);
     kept->block = NULL;
     *released += left.size;
     return true;
 }
 
 /* Puts a block into a random place of the ring, and empties other places until the ring is within
- * HAK_BIG_RING_BYTES. If no place can be emptied, the block is lost. */
+ * HAK_BIG_RING_BYTES, and all are within their part of the limit. If no place can be emptied, the block is lost. */
 static size_t put(hak_quarantine_t *quarantine, const hak_kept_t *kept) {
     uint32_t at = hak_hardened.random ? hak_random_next(&quarantine->random) : quarantine->big_at++;
     size_t released = 0;
     bool is_put = false;
     for (uint32_t i = 0; i < HAK_BIG_RING; i++) {
         hak_kept_t *place = &quarantine->big[(at + i) % HAK_BIG_RING];
-        if (is_put && kept_bytes(quarantine) <= HAK_BIG_RING_BYTES) break;
+        if (is_put && !is_above(quarantine)) break;
         if (!leave(quarantine, place, &released) || is_put) continue;
         *place = *kept;
         count_kept(quarantine, kept, 1);
@@ -215,7 +242,8 @@ static size_t put(hak_quarantine_t *quarantine, const hak_kept_t *kept) {
 
 size_t hak_big_keep(hak_quarantine_t *quarantine, void *block, uint64_t note, size_t whole) {
     size_t size = hak_big_size(note), room = room_of(block, size), page = hak_os_page_size();
-    bool keeps = quarantine && hak_hardened.quarantine && room <= HAK_BIG_KEPT;
+    bool keeps =
+        quarantine && hak_hardened.quarantine && room <= HAK_BIG_KEPT && reserve(quarantine, whole);
     hak_kept_t kept = {.block = block, .size = whole, .is_huge = is_huge(block)};
     kept.guard = keeps && guard_of(note) == HAK_GUARD_ADVISED && hak_os_guard(block, room + page);
     if (!kept.guard) {
@@ -224,7 +252,9 @@ size_t hak_big_keep(hak_quarantine_t *quarantine, void *block, uint64_t note, si
             memset(block, 0, room);
     }
     if (!keeps && release(&kept, false)) return kept.size;
-    return quarantine ? put(quarantine, &kept) : 0;
+    if (!quarantine) return 0;
+    if (!keeps) hak_add_relaxed(&resting, whole);
+    return put(quarantine, &kept);
 }
 
 void hak_big_flush(hak_quarantine_t *quarantine) {

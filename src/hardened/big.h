@@ -21,7 +21,8 @@
  *
  * A freed block up to HAK_BIG_KEPT bytes becomes a guard as a whole, where the kernel can do that
  * by advice: its pages go back, and each later access ends the program. It takes the place of
- * another block in its thread's ring, which goes back to its heap. Where the kernel cannot, the
+ * another block in its thread's ring, which goes back to its heap. With HAKMEM_LIMIT the rings of all threads together
+ * have at most an eighth of it. Where the kernel cannot, the
  * block is zeroed, and compared with zero when it leaves the ring. */
 #pragma once
 
