@@ -74,7 +74,7 @@ HAK_COMMON void hak_sample_rate_reset(hak_cache_t *cache) {
 }
 
 /* A leak report alone is about every block. */
-void hak_sample_rate_begin(hak_cache_t *cache) {
+HAK_BEHIND void hak_sample_rate_begin(hak_cache_t *cache) {
     if (cache->rationed) return;
     if (hak_load_relaxed(&rate) == 0)
         hak_store_relaxed(

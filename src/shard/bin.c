@@ -156,7 +156,7 @@ static bool lets_go(hak_unit_t *slab) {
 
 /* Takes a wholly free slab out of its bin: from here on it belongs to nobody. False when a block of it was
  * freed twice and the second free is under way; the slab then stays until a drain finds that. Bin lock held. */
-static bool disown(hak_bin_t *bin, hak_unit_t *slab) {
+static HAK_NEXT bool disown(hak_bin_t *bin, hak_unit_t *slab) {
     const uint16_t owner = hak_load_relaxed(&slab->owner);
     if (HAK_UNLIKELY(!lets_go(slab))) return false;
     const hak_class_t *info = &hak_classes[hak_owner_class(owner)];
