@@ -82,7 +82,7 @@ whole and not negative, up to 2^64 - 1.
 | `caches` | a list with an object for each cache that there is, the newest first; a cache serves one thread after another. In it the figures of a cache, and an object for each band that it has served: `uc_miss`, `refilled`, `flushed` |
 | `timing` | in the debug build: `clock_ns`, what a reading of the clock takes, and an object for each step |
 | GROUPS | figures of the process |
-| `live_page` | only from `hakmem stat PID --json`: `age_ms`, milliseconds since the process refreshed its page; `refreshes`, how often it did |
+| `live_page` | only from `hakmem stat PID --json`: `age_ms`, milliseconds since the process refreshed its page; `refreshes`, how often it did; `profile_signal`, at which it writes a heap profile, 0 when it writes none or the program handles that signal itself |
 | `resident` | only from there: bytes that are resident (`rss`) or swapped out (`swap`), what blocks in use pin of `sparse` (`pinned`), and the parts, each measured by itself: `live`, `rounding` (estimated), `sparse`, `caches`, `dirty`, `metadata`, `other`; hakmem(1) has their meaning |
 
 The name of a figure in the API is its way through the JSON: `pool.stage2`, `tiers.tiny.live_bytes`,

@@ -128,7 +128,7 @@ def test_what_has_nothing_to_draw_is_refused_before_packages_are_installed(fresh
 @pytest.mark.parametrize("number", ["none", "", "0", "60", "²"])
 def test_a_process_without_a_profile_is_told(monkeypatch, number):
     settings = {"HAKMEM_PROF": "1", "HAKMEM_PROF_SIGNAL": number}
-    monkeypatch.setattr(sources, "_settings", lambda pid: settings)
+    monkeypatch.setattr(sources, "_settings", lambda pid, live: settings)
     with pytest.raises(LabError, match="writes no profiles"):
         sources.ask(os.getpid())
 
@@ -164,19 +164,51 @@ def test_what_cannot_be_written_is_told_and_leaves_nothing(tmp_path, profile):
     assert sorted(os.listdir(tmp_path)) == ["a.heap", "h.html"]
 
 
-def test_a_profile_of_an_earlier_process_of_that_number_is_none_of_this_one(monkeypatch, tmp_path):
-    """In a container the number of a process is the same after each start."""
-    (tmp_path / "p.1").write_text(TEXT)
-    settings = {"HAKMEM_PROF": "1", "HAKMEM_PROF_FILE": str(tmp_path / "p")}
-    monkeypatch.setattr(sources, "_settings", lambda pid: settings)
+@pytest.fixture
+def asked(monkeypatch):
+    """A function that asks this process, which answers at once by a file of the name that it knows itself by."""
     monkeypatch.setattr(sources, "_catches", lambda pid, number: True)
     monkeypatch.setattr(sources, "SECONDS", 5)
 
-    def answer(_pid, _number):
-        (tmp_path / "p.1").write_text(TEXT + "7-8 rw-p 0 00:00 0 [stack]\n")
+    def ask(setting, writes, live=None):
+        settings = {"HAKMEM_PROF": "1", "HAKMEM_PROF_FILE": str(setting)}
+        monkeypatch.setattr(sources, "_live", lambda pid: live or {})
+        monkeypatch.setattr(sources, "_settings", lambda pid, live: settings)
+        monkeypatch.setattr(os, "kill", lambda _pid, _number: writes.write_text(TEXT + "7-8 rw-p 0 00:00 0 [stack]\n"))
+        return sources.ask(os.getpid())
 
-    monkeypatch.setattr(os, "kill", answer)
-    assert sources.ask(os.getpid()) == tmp_path / "p.1"
+    return ask
+
+
+def test_a_profile_of_an_earlier_process_of_that_number_is_none_of_this_one(asked, tmp_path):
+    """In a container the number of a process is the same after each start."""
+    (tmp_path / "p.1").write_text(TEXT)
+    assert asked(tmp_path / "p", tmp_path / "p.1") == tmp_path / "p.1"
+
+
+def test_names_of_profiles_are_no_patterns(asked, tmp_path):
+    assert asked(tmp_path / "h[%p]*", tmp_path / f"h[{os.getpid()}]*.1").name == f"h[{os.getpid()}]*.1"
+
+
+def test_a_process_in_a_container_writes_its_own_number(asked, monkeypatch, tmp_path):
+    monkeypatch.setattr(sources, "_status", lambda pid, field: f"\t{pid}\t7\t1" if field == "NSpid" else "0")
+    assert asked(tmp_path / "h.%p", tmp_path / "h.1.1") == tmp_path / "h.1.1"
+
+
+def test_names_of_a_process_with_other_mounts_are_those_behind_its_root(monkeypatch, tmp_path):
+    assert sources._seen_from_here(os.getpid(), "/a/b") == Path("/a/b")
+    assert sources._seen_from_here(os.getpid(), "b") == Path(os.getcwd(), "b")
+    monkeypatch.setattr(sources, "_is_same", lambda path, other: False)
+    assert sources._seen_from_here(7, "/a/b") == Path("/proc/7/root/a/b")
+    assert sources._seen_from_here(os.getpid(), "b") == Path(f"/proc/{os.getpid()}/cwd/b")
+
+
+def test_what_would_be_waited_for_in_vain_is_told(asked, tmp_path):
+    with pytest.raises(LabError, match="there is no folder /nonexist"):
+        asked("/nonexist/%p", tmp_path / "p")
+    with pytest.raises(LabError, match="handles signal 60 itself"):
+        asked(tmp_path / "p", tmp_path / "p", {"live_page": {"profile_signal": 0}})
+    assert not (tmp_path / "p").exists()
 
 
 def test_the_page_tells_what_stands_out(profile):

@@ -16,6 +16,7 @@
 #include "os/lock.h"
 #include "os/os.h"
 #include "stats/collect.h"
+#include "stats/heap_profile.h"
 #include "thread/fork.h"
 #include "thread/purge_trigger.h"
 
@@ -72,6 +73,7 @@ static HAK_SLOW_PATH bool refresh(uint64_t now, bool with_places) {
     hak_live_fill_ranges(page, with_places);
     if (with_places || now >= places_due_ms) {
         hak_live_fill_superslabs(page);
+        page->head.profile_signal = hak_heap_profile_signal();
         page->head.places_ms = now;
         places_due_ms = now + hak_max(PLACES_INTERVAL_MS, (hak_os_now_ms() - now) * REST);
     }

@@ -148,6 +148,9 @@ bool hak_os_has_libraries(void);
  * another. */
 bool hak_os_on_signal(int number, void (*handler)(int));
 
+/* True when the process calls `handler` at a signal. */
+bool hak_os_handles(int number, void (*handler)(int));
+
 /* A number that identifies the calling thread; not 0, and the same in the child of a fork. */
 uintptr_t hak_os_thread(void);
 

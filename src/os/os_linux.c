@@ -550,3 +550,9 @@ HAK_BEHIND bool hak_os_on_signal(int number, void (*handler)(int)) {
     return sigaction(number, NULL, &before) == 0 && before.sa_handler == SIG_DFL &&
            sigaction(number, &action, NULL) == 0;
 }
+
+HAK_BEHIND bool hak_os_handles(int number, void (*handler)(int)) {
+    struct sigaction now;
+    HAK_KEEP_ERRNO();
+    return sigaction(number, NULL, &now) == 0 && now.sa_handler == handler;
+}

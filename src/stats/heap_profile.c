@@ -193,8 +193,16 @@ static int write_numbered(void) {
     return write_file();
 }
 
+/* Nobody gets the error of a profile that fell due, so stderr has one line, until one is written again. */
+static HAK_SLOW_PATH void write_due(void) {
+    static bool is_told; /* of the writer */
+    int error = write_numbered();
+    if (error && !is_told) hak_stats_complain("the heap profile", path, error, chunk);
+    is_told = error != 0;
+}
+
 static void end_with_more(void) {
-    for (unsigned i = 0; end(i < MORE_MOST); i++) write_numbered();
+    for (unsigned i = 0; end(i < MORE_MOST); i++) write_due();
 }
 
 int hak_heap_profile_dump(const char *name) {
@@ -209,7 +217,7 @@ int hak_heap_profile_dump(const char *name) {
 
 void hak_heap_profile_due(void) {
     if (!begin(IS_MORE)) return;
-    write_numbered();
+    write_due();
     end_with_more();
 }
 
@@ -369,4 +377,10 @@ void hak_heap_profile_start(void) {
     started_ms = hak_os_now_ms();
     hak_stats_prepare();
     if (number && hak_option(HAK_OPTION_PROF)) hak_os_on_signal(number, on_signal);
+}
+
+unsigned hak_heap_profile_signal(void) {
+    int number = (int)hak_option(HAK_OPTION_PROF_SIGNAL);
+    bool is_on = hak_samples_on() && hak_option(HAK_OPTION_PROF) && number;
+    return is_on && hak_os_handles(number, on_signal) ? (unsigned)number : 0;
 }

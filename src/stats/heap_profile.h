@@ -8,7 +8,7 @@
  * counts up. Returns 0 or an error number; EBUSY while another thread writes a profile. */
 int hak_heap_profile_dump(const char *path);
 
-/* The same to the file of PROF_FILE. If another thread is writing a profile, that thread writes
+/* The same to the file of PROF_FILE; stderr tells the error. If another thread is writing a profile, that thread writes
  * this one next. */
 void hak_heap_profile_due(void);
 
@@ -24,3 +24,7 @@ void hak_heap_profile_report(const hak_heap_profile_reach_t *reach);
 
 /* Installs the handler of PROF_SIGNAL, and keeps stderr for the reports. */
 void hak_heap_profile_start(void);
+
+/* The signal at which this process writes a profile now; 0 when it writes none, or the program handles
+ * the signal. */
+unsigned hak_heap_profile_signal(void);

@@ -382,6 +382,26 @@ def case_closed(_):
         expect_line("after closing", hakmem("stat", program.pid, status=1), "no live page")
 
 
+def case_signal(_):
+    """The page says at which signal the process writes a profile, also after the program has taken the signal."""
+    with holder("hold") as program:
+        expect("without HAKMEM_PROF", report(program.pid)["live_page"]["profile_signal"], 0)
+    takes = ("import signal, sys, time\nprint(1, flush=True)\nsys.stdin.readline()\n"
+             "signal.signal(60, lambda *_: None)\n"
+             "while True: time.sleep(0.01); a = [b'x' * n for n in range(3000)]")
+    for setting, number in (("60", 60), ("34", 34), ("0", 0)):
+        env = environment(LIVE="1", PROF="1", PROF_SIGNAL=setting) | {"LD_PRELOAD": LIBRARY}
+        with subprocess.Popen([sys.executable, "-c", takes], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              env=env) as process:
+            process.stdout.readline()
+            expect("the signal", report(process.pid)["live_page"]["profile_signal"], number)
+            process.stdin.write(b"\n")
+            process.stdin.flush()
+            until("the program's handler",
+                  lambda: report(process.pid)["live_page"]["profile_signal"] == (number if number == 34 else 0))
+            process.kill()
+
+
 def case_refused(_):
     """Without a second thread, by the system's or the user's word."""
     for options in ({}, {"PURGE_THREAD": "0"}, {"PURGE_DELAY_MS": "-1"}):

@@ -300,6 +300,22 @@ def case_signal(library, program):
         read(f"{folder}/p.{process.pid}")
 
 
+def case_signal_refused(library, program):
+    """Profiles at a signal that cannot be written: one line on stderr, and another one at the end."""
+    env = dict(os.environ, LD_PRELOAD=library, HAKMEM_PROF="1", HAKMEM_PROF_SIGNAL="12", HAKMEM_PROF_FILE="/nonexist/p")
+    process = subprocess.Popen([program, "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, env=env)
+    process.stdout.readline()
+    for number in (1, 2, 3):
+        process.send_signal(signal.SIGUSR2)
+        signal.sigtimedwait([], 0.1)
+    lines = process.communicate(b"\n", timeout=60)[1].decode().splitlines()
+    wanted = [f"hakmem: the heap profile cannot be written to /nonexist/p{number}: the folder does not exist (2)"
+              for number in (".1", "")]
+    if process.returncode != 0 or lines != wanted:
+        harness.fail(f"status {process.returncode}: {lines} instead of {wanted}")
+
+
 def case_at_exit(library, program):
     """The process ends while a profile is being written: the last one is there, and whole."""
     for how in ("thread", "handler", "child"):

@@ -157,6 +157,7 @@ static void write_json(hak_out_t *out, const resident_t *resident) {
     hak_out_open(out, "live_page", '{');
     hak_out_member(out, "age_ms", live_age_ms(&page));
     hak_out_member(out, "refreshes", page.head.refresh_count);
+    hak_out_member(out, "profile_signal", page.head.profile_signal);
     hak_out_close(out, '}');
     if (resident) {
         hak_out_open(out, "resident", '{');

@@ -19,7 +19,7 @@ void source_show_map(void);
 
 /* Reads `what`: a process if it is a number, otherwise a file. On failure the command ends with one
  * line, which begins with `command`. For a process the JSON has two more objects than that of the
- * library: "live_page" with age_ms and refreshes, and "resident" with the parts of resident.h. */
+ * library: "live_page" with age_ms, refreshes and profile_signal, and "resident" with the parts of resident.h. */
 source_t source_read(const char *command, const char *what);
 
 /* The same of a process, without `root`: the text is valid until the next call. False, and the

@@ -1,5 +1,6 @@
 """What `hakmem prof` and `hakmem report` read: files, and running processes. The standard library only: see front.py."""
 
+import glob
 import json
 import os
 import subprocess
@@ -36,16 +37,20 @@ def _statistics(pid, *more) -> str:
     return shown.stdout
 
 
-def _published(pid) -> dict:
-    """The options on the live page of a process: a server may have written its title over its environment."""
+def _live(pid) -> dict:
+    """What the live page of a process has; empty without one."""
     try:
-        options = json.loads(_statistics(pid))["options"]
-    except LabError:
+        return json.loads(_statistics(pid))
+    except (LabError, ValueError):
         return {}
-    return {name: option["value"] for name, option in options.items()}
 
 
-def _settings(pid) -> dict:
+def _published(live) -> dict:
+    """The options on a live page: a server may have written its title over its environment."""
+    return {name: option["value"] for name, option in live.get("options", {}).items()}
+
+
+def _settings(pid, live) -> dict:
     try:
         text = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="surrogateescape")
     except OSError as error:
@@ -54,36 +59,67 @@ def _settings(pid) -> dict:
     words = found.get("HAKMEM_CONF", "").split(",")
     for name, _, value in (word.partition(":") for word in words):
         found.setdefault(name if name.startswith("HAKMEM_") else f"HAKMEM_{name}", value)
-    return found if "HAKMEM_PROF" in found else {**found, **_published(pid)}
+    return found if "HAKMEM_PROF" in found else {**found, **_published(live)}
+
+
+def _status(pid, field) -> str:
+    """A line of /proc/PID/status; empty where the kernel has none of that name."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
+    return next((line.partition(":")[2] for line in status.splitlines() if line.startswith(f"{field}:")), "")
 
 
 def _catches(pid, number) -> bool:
-    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
-    caught = next(line for line in status.splitlines() if line.startswith("SigCgt:"))
-    return int(caught.split()[1], 16) >> (number - 1) & 1 == 1
+    return int(_status(pid, "SigCgt") or "0", 16) >> (number - 1) & 1 == 1
+
+
+def _own_number(pid) -> str:
+    """The number that the process itself has, in a container for instance: it puts that one into names."""
+    return (_status(pid, "NSpid").split() or [str(pid)])[-1]
+
+
+def _is_same(path, other) -> bool:
+    try:
+        return os.path.samefile(path, other)
+    except OSError:
+        return False
+
+
+def _seen_from_here(pid, name) -> Path:
+    """The place of a name that the process uses, which may see other mounts or have another root."""
+    if not name.startswith("/"):
+        folder = os.readlink(f"/proc/{pid}/cwd")
+        return Path(folder if _is_same(folder, f"/proc/{pid}/cwd") else f"/proc/{pid}/cwd", name)
+    shares = all(_is_same(f"/proc/{pid}/{what}", f"/proc/self/{what}") for what in ("root", "ns/mnt"))
+    return Path(name) if shares else Path(f"/proc/{pid}/root", name.lstrip("/"))
 
 
 def _dumps(pattern) -> set:
     """Files, and when each was written: an earlier process of the same number may have left one of that name."""
-    found = {path for path in pattern.parent.glob(pattern.name + ".*") if path.suffix[1:].isdigit()}
+    found = {path for path in pattern.parent.glob(glob.escape(pattern.name) + ".*") if path.suffix[1:].isdigit()}
     return {(path, path.stat().st_mtime_ns) for path in found}
 
 
 def _way_to_ask(pid) -> tuple:
-    """The signal that a process writes its profile at, and the profile's name."""
-    settings = _settings(pid)
+    """The signal that a process writes its profile at, and the place of the profile."""
+    live = _live(pid)
+    settings = _settings(pid, live)
     told = settings.get("HAKMEM_PROF_SIGNAL", SIGNAL)
     number = int(told if told.isdecimal() else SIGNAL)  # the library keeps its default, too
     if settings.get("HAKMEM_PROF") != "1" or not number or not _catches(pid, number):
         raise LabError(f"process {pid} writes no profiles: start it with HAKMEM_PROF=1, and leave"
                        " it HAKMEM_PROF_SIGNAL")  # fmt: skip
-    return number, (settings.get("HAKMEM_PROF_FILE") or FILE).replace("%p", str(pid))
+    if live.get("live_page", {}).get("profile_signal", number) != number:
+        raise LabError(f"process {pid} handles signal {number} itself, which is left alone: start it with"
+                       " another HAKMEM_PROF_SIGNAL")  # fmt: skip
+    place = _seen_from_here(pid, (settings.get("HAKMEM_PROF_FILE") or FILE).replace("%p", _own_number(pid)))
+    if not place.parent.is_dir():
+        raise LabError(f"process {pid} cannot write its profile: there is no folder {place.parent}")
+    return number, place
 
 
 def ask(pid) -> Path:
     """The profile that a process writes now."""
-    number, name = _way_to_ask(pid)
-    pattern = Path(os.readlink(f"/proc/{pid}/cwd")) / name
+    number, pattern = _way_to_ask(pid)
     before = _dumps(pattern)
     os.kill(pid, number)
     end = time.monotonic() + SECONDS
@@ -92,7 +128,7 @@ def ask(pid) -> Path:
             if "[stack]" in path.read_text(encoding="utf-8", errors="replace"):
                 return path
         time.sleep(0.02)
-    raise LabError(f"process {pid} wrote no profile within {SECONDS} s")
+    raise LabError(f"process {pid} wrote no profile to {pattern}.* within {SECONDS} s; its stderr says if it could not")
 
 
 def _any_of(*steps) -> list:
