@@ -6,7 +6,8 @@
  * does not touch the mapping, which the parent may share.
  *
  * The file is kept open only for its name in /proc/PID/fd. The process writes through the mapping,
- * so the program may close the file, and another file may get its number. */
+ * so the program may close the file, and another file may get its number; a reader then needs the right
+ * to read the process's memory. */
 #include "live_stats/live.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* live.c: finds the page among the links of /proc/PID/fd, copies it with read(2), which cannot
- * fault if the file is truncated, and checks every number in it. */
+/* live.c: finds the page among the links of /proc/PID/fd, else in the process's memory, copies it with read(2),
+ * which cannot fault if the file is truncated, and checks every number in it. */
 #include "live.h"
 
 #include <ctype.h>
@@ -114,10 +114,10 @@ uint64_t live_age_ms(const hak_live_page_t *page) {
 
 /* ---- One file -------------------------------------------------------------------------------- */
 
-static size_t read_at(int file, void *to, size_t size) {
+static size_t read_at(int file, uint64_t offset, void *to, size_t size) {
     size_t done = 0;
     while (done < size) {
-        ssize_t got = pread(file, (char *)to + done, size - done, (off_t)done);
+        ssize_t got = pread(file, (char *)to + done, size - done, (off_t)(offset + done));
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) break;
         done += (size_t)got;
@@ -125,16 +125,17 @@ static size_t read_at(int file, void *to, size_t size) {
     return done;
 }
 
-/* Makes a consistent copy, during which the process did not write. Returns NULL, or the problem. */
-static const char *copy_page(int file, hak_live_page_t *page) {
+/* Makes a consistent copy, during which the process did not write, of the page at `offset` in a file. Returns
+ * NULL, or the problem. */
+static const char *copy_page(int file, uint64_t offset, hak_live_page_t *page) {
     for (int i = 0; i < TRIES; i++) {
         hak_live_head_t after;
-        size_t size = read_at(file, page, sizeof *page);
+        size_t size = read_at(file, offset, page, sizeof *page);
         const char *problem = live_problem(page, size);
         bool is_even = hak_load_relaxed(&page->head.sequence) % 2 == 0;
         bool is_new = size == sizeof *page && !*page->head.magic; /* nothing in it yet */
         if (problem && !is_new && (is_even || size < sizeof *page)) return problem;
-        if (!problem && read_at(file, &after, sizeof after) == sizeof after && is_even &&
+        if (!problem && read_at(file, offset, &after, sizeof after) == sizeof after && is_even &&
             hak_load_relaxed(&after.sequence) == hak_load_relaxed(&page->head.sequence))
             return NULL;
         nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
@@ -165,30 +166,47 @@ static uint32_t own_number(pid_t pid) {
     return number;
 }
 
-static bool maps_hakmem(pid_t pid) {
+typedef struct {
+    bool has_hakmem;
+    uint64_t page; /* where a live page is mapped; 0: nowhere */
+} maps_t;
+
+static maps_t look_at_maps(pid_t pid) {
     char line[4096 + 100];
-    bool found = false;
+    maps_t found = {.has_hakmem = false};
     FILE *maps = proc_open(pid, "maps");
-    while (maps && !found && fgets(line, sizeof line, maps))
-        found = strstr(line, "/libhakmem.so") || strstr(line, "[anon:hakmem: ");
+    while (maps && fgets(line, sizeof line, maps)) {
+        if (strstr(line, "/libhakmem.so") || strstr(line, "[anon:hakmem: ")) found.has_hakmem = true;
+        if (strstr(line, "/memfd:" HAK_LIVE_NAME)) found.page = strtoull(line, NULL, 16);
+    }
     if (maps) fclose(maps);
     return found;
 }
 
-static const char *why_no_page(pid_t pid) {
-    if (maps_hakmem(pid))
-        return explain(
-            "process %d has no live page: HAKMEM_LIVE=1 or `hakmem run` makes one, when it "
-            "starts",
-            (int)pid);
-    return explain("process %d does not run on HAKMEM", (int)pid);
+static hak_live_page_t copy;
+
+/* Copies the page of a process that has closed its file, as daemons close all: the process still writes to the
+ * mapping. Returns NULL, or the problem. */
+static const char *read_mapped(pid_t pid, uint32_t number, hak_live_page_t *page) {
+    maps_t maps = look_at_maps(pid);
+    if (!maps.has_hakmem) return explain("process %d does not run on HAKMEM", (int)pid);
+    FILE *memory = maps.page ? proc_open(pid, "mem") : NULL;
+    if (maps.page && !memory)
+        return explain("process %d has closed the file of its live page: only root can read it now", (int)pid);
+    const char *wrong = memory ? copy_page(fileno(memory), maps.page, &copy) : NULL;
+    if (memory) fclose(memory);
+    if (wrong) return explain("process %d: %s", (int)pid, wrong);
+    if (!memory || copy.head.pid != number) /* none, or its parent's */
+        return explain("process %d has no live page: HAKMEM_LIVE=1 or `hakmem run` makes one, when it starts",
+                       (int)pid);
+    memcpy(page, &copy, sizeof copy);
+    return NULL;
 }
 
 /* Copies the page behind a link of /proc/PID/fd if it belongs to the process and is newer than the
  * one found before. The number of a descriptor identifies nothing. */
 static void look_at(const char *path, uint32_t number, hak_live_page_t *page, bool *found,
                     const char **problem) {
-    static hak_live_page_t copy;
     char target[PATH_SIZE];
     ssize_t length = readlink(path, target, sizeof target - 1);
     if (length <= 0) return;
@@ -196,7 +214,7 @@ static void look_at(const char *path, uint32_t number, hak_live_page_t *page, bo
     if (strncmp(target, "/memfd:" HAK_LIVE_NAME, sizeof "/memfd:" HAK_LIVE_NAME - 1) != 0) return;
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0) return;
-    const char *wrong = copy_page(file, &copy);
+    const char *wrong = copy_page(file, 0, &copy);
     close(file);
     if (wrong) {
         *problem = wrong;
@@ -231,6 +249,6 @@ live_result_t live_read(pid_t pid, hak_live_page_t *page, const char **problem) 
     }
     closedir(links);
     if (found) return LIVE_READ;
-    *problem = wrong ? explain("process %d: %s", (int)pid, wrong) : why_no_page(pid);
-    return LIVE_NO_PAGE;
+    *problem = wrong ? explain("process %d: %s", (int)pid, wrong) : read_mapped(pid, number, page);
+    return *problem ? LIVE_NO_PAGE : LIVE_READ;
 }
