@@ -155,6 +155,10 @@ def case_translate(_):
     both = hakmem("options", "--from-mimalloc=MIMALLOC_PURGE_DELAY=0,show_stats=1").out.decode()
     expect("two", [line for line in both.splitlines() if line[0] != "#"],
            ["HAKMEM_PURGE_DELAY_MS=0", "HAKMEM_STATS=text"])
+    blank = hakmem("options", "--from-tcmalloc", "HEAPPROFILE=/tmp/my prof\nMALLOCSTATS=1 TCMALLOC_RELEASE_RATE=0\n")
+    expect("a value with a blank", (blank.status, [line for line in blank.out.decode().splitlines() if "=" in line]),
+           (0, ["# HEAPPROFILE=/tmp/my prof: PROF_FILE says where the profile goes", "HAKMEM_PROF=1",
+                "# MALLOCSTATS=1", "HAKMEM_STATS=text", "# TCMALLOC_RELEASE_RATE=0", "HAKMEM_PURGE_DELAY_MS=-1"]))
     for setting, parts in (("narenas:512", ("narenas:512", "HAKMEM_SHARDS accepts 0..256 shards")),
                            ("thp:sometimes", ("thp:sometimes", "value", "not known here")),
                            ("lg_prof_sample:99", ("HAKMEM_PROF_RATE accepts", "not '2^99'")),

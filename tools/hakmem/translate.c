@@ -125,6 +125,24 @@ static bool translate(allocator_t from, char *setting) {
     return false;
 }
 
+/* Cuts the next setting off; NULL at the end. Settings stand in lines, or between commas or blanks; a word
+ * without a name of its own that follows a blank is the rest of a value, as in HEAPPROFILE=/tmp/my prof. */
+static char *next_setting(char **rest, char between) {
+    static const char ends[] = ", \t\n", blanks[] = " \t";
+    char *setting = *rest + strspn(*rest, ends), *end = setting;
+    if (!*setting) return NULL;
+    for (;;) {
+        end += strcspn(end, ends);
+        char *word = end + strspn(end, blanks);
+        size_t length = strcspn(word, ends);
+        if (word == end || length == 0 || memchr(word, between, length)) break;
+        end = word;
+    }
+    *rest = end + (*end != 0);
+    *end = 0;
+    return setting;
+}
+
 bool translate_options(int argc, char **argv, int *status) {
     for (size_t i = 0; i < sizeof allocators / sizeof *allocators; i++) {
         int count = 0;
@@ -133,7 +151,7 @@ bool translate_options(int argc, char **argv, int *status) {
         if (argc > 1 + count)
             fail(STATUS_USAGE, "options: %s has one value; put it into quotes", allocators[i].flag);
         bool is_whole = true;
-        for (char *rest = text, *one; (one = strtok_r(rest, ", \t\n", &rest)) != NULL;)
+        for (char *one; (one = next_setting(&text, allocators[i].between)) != NULL;)
             is_whole &= translate((allocator_t)i, one);
         *status = finish();
         if (!is_whole) *status = STATUS_USAGE;
