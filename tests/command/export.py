@@ -107,6 +107,28 @@ def case_serve(_):
         expect("metrics of one", list(found["hakmem_total_live"]), [key[0]])
 
 
+def case_detached(_):
+    """Without stdin, stdout and stderr it serves as with them; a process that is named twice is there once."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with holder("hold") as program:
+        process = subprocess.Popen(["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", COMMAND, "export", "--listen", str(port),
+                                    str(program.pid), str(program.pid)], env=environment())
+        try:
+            def seen():
+                with contextlib.suppress(ConnectionError):
+                    return samples(ask(port)[1])
+                return None
+
+            expect("processes", until("the figures", seen)["hakmem_up"], {labels_of(program.pid): 1})
+            expect("the exporter", process.poll(), None)
+            process.terminate()
+            expect("status of the exporter", process.wait(10), 0)
+        finally:
+            process.kill()
+            process.wait()
+
+
 def case_find(_):
     """Without a process it finds all that have a live page, also later ones; names are escaped."""
     with exporter() as port, holder("hold") as program:

@@ -221,7 +221,8 @@ static void print_place(int listener) {
     bool is_long = strchr(host, ':') != NULL;
     printf("hakmem: figures at http://%s%s%s:%s/metrics\n", is_long ? "[" : "", host,
            is_long ? "]" : "", port);
-    if (fflush(stdout) != 0) fail(1, "cannot write the output: %s", strerror(errno));
+    if (fflush(stdout) != 0 && errno != EBADF) /* a closed stdout is a daemon's */
+        fail(1, "cannot write the output: %s", strerror(errno));
 }
 
 /* The signals that end the exporter, and the one that says that an answer has ended. */
@@ -278,6 +279,8 @@ static void add_process(const char *text) {
     const char *problem;
     pid_t pid = live_process_of(text);
     if (!pid) fail(STATUS_USAGE, "export: '%.64s' is no process", text);
+    for (size_t i = 0; i < watched.count; i++)
+        if (watched.pids[i] == pid) return; /* its figures twice would be no valid answer */
     if (watched.count == PROCESSES_MOST)
         fail(STATUS_USAGE, "export: %d processes at most", PROCESSES_MOST);
     if (live_read(pid, &page, &problem) != LIVE_READ) fail(1, "export: %s", problem);

@@ -2,6 +2,7 @@
 #include "command.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,6 +111,15 @@ char *option_value(const char *command, char **argv, const char *name, int statu
     return argv[1];
 }
 
+/* Standard files that are closed: otherwise a socket or file of the command would get their numbers. Output to
+ * stdout still fails. A program that the command starts for the user gets what the user gave. */
+static void open_standard_files(void) {
+    static const int modes[] = {O_WRONLY, O_RDONLY, O_WRONLY};
+    for (int file = 0; file < 3; file++)
+        if (fcntl(file, F_GETFD) < 0 && open("/dev/null", modes[file]) != file)
+            fail(1, "/dev/null: %s", strerror(errno));
+}
+
 int main(int argc, char **argv) {
     static const struct {
         const char *name;
@@ -122,6 +132,7 @@ int main(int argc, char **argv) {
                     {"tune", command_tune, true},        {"prof", command_prof, true},
                     {"report", command_report, true},    {"export", command_export, false}};
     if (argc < 2) fail(STATUS_USAGE, "no command given; `hakmem --help` shows how to use it");
+    if (strcmp(argv[1], "run") != 0 && strcmp(argv[1], "record") != 0) open_standard_files();
     const char *text = NULL;
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         if (strcmp(argv[1], commands[i].name) == 0) {
