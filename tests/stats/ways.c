@@ -177,12 +177,13 @@ const size_t way_trial_count = COUNT_OF(way_trials);
 
 /* ---- Sums ------------------------------------------------------------------------------------ */
 
+static const char *const bands[] = {"C0", "C1", "C2", "C3", "C4", "C5", "C6", "C7", "MID"};
+
 /* `left` = the sum of the figures named in `right`; "all.NAME" is that of all bands. */
 static void check_sum(const char *left, const char *right) {
-    static const char *const bands[] = {"C0", "C1", "C2", "C3", "C4", "C5", "C6", "C7", "MID"};
     char names[300], name[100];
     uint64_t sum = 0;
-    snprintf(names, sizeof names, "%s", right);
+    CHECK(snprintf(names, sizeof names, "%s", right) < (int)sizeof names, "too long: %s", right);
     for (char *rest = names, *word; (word = strtok_r(rest, " ", &rest)) != NULL;) {
         bool of_bands = strncmp(word, "all.", 4) == 0;
         for (size_t i = 0; of_bands && i < COUNT_OF(bands); i++) {
@@ -195,6 +196,20 @@ static void check_sum(const char *left, const char *right) {
           (unsigned long long)stat_of(left), right, (unsigned long long)sum);
 }
 
+/* The same of figures of a class, in each band. */
+static void check_sum_of_bands(const char *left, const char *right) {
+    for (size_t i = 0; i < COUNT_OF(bands); i++) {
+        char whole[100], names[300], text[300] = "";
+        snprintf(whole, sizeof whole, "bands.%s.%s", bands[i], left);
+        snprintf(names, sizeof names, "%s", right);
+        for (char *rest = names, *word; (word = strtok_r(rest, " ", &rest)) != NULL;) {
+            size_t used = strlen(text);
+            snprintf(text + used, sizeof text - used, "bands.%s.%s ", bands[i], word);
+        }
+        check_sum(whole, text);
+    }
+}
+
 void check_sums(const void *unused) {
     static void (*const programs[])(void) = {
         hold_and_free,         free_many,     swing_mid,  free_and_trim, allocate_in_another_shard,
@@ -202,30 +217,15 @@ void check_sums(const void *unused) {
         use_after_the_thread,  free_interior, free_twice, free_nothing,  hold_beside_another_shard,
         use_up_memory,
     };
-    static const char *const bands[] = {"C0", "C1", "C2", "C3", "C4", "C5", "C6", "C7", "MID"};
     (void)unused;
     for (size_t i = 0; i < COUNT_OF(programs); i++) programs[i]();
-    for (size_t i = 0; i < COUNT_OF(bands); i++) {
-        char names[4][100];
-        static const char *const figures[] = {"flushed", "ss_local", "ss_remote", "remote_frees"};
-        for (int k = 0; k < 4; k++) snprintf(names[k], 100, "bands.%s.%s", bands[i], figures[k]);
-        char both[201];
-        snprintf(both, sizeof both, "%s %s", names[1], names[2]);
-        check_sum(names[0], both);
-        check_sum(names[2], names[3]);
-    }
-    check_sum("total.allocations", "total.frees total.live");
-    check_sum("refill.calls",
-              "refill.above refill.lifo refill.depot refill.own refill.others refill.own_fresh "
-              "refill.warm "
-              "refill.budget refill.empty refill.pool refill.others_any refill.none");
-    check_sum("total.uc_miss",
-              "refill.own refill.others refill.own_fresh refill.warm refill.budget refill.empty "
-              "refill.pool "
-              "refill.others_any");
-    check_sum("free.slow", "free.null free.bad free.twice free.large free.huge free.no_cache "
-                           "free.no_stack free.full free.room");
-    check_sum("total.frees", "all.tls_sll free.no_cache free.no_stack free.large free.huge");
+#define CLASS check_sum_of_bands
+#define PROCESS check_sum
+#define SUM(check, left, right) check(left, right);
+#include "stats/sums.def"
+#undef SUM
+#undef PROCESS
+#undef CLASS
 }
 
 #else
