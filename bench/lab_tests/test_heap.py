@@ -125,6 +125,18 @@ def test_what_has_nothing_to_draw_is_refused_before_packages_are_installed(fresh
     assert "installs" in fresh("heap_report", "good.heap").stderr
 
 
+def test_a_pattern_may_fit_what_prof_has_written(monkeypatch, tmp_path, capsys, profile):
+    monkeypatch.chdir(tmp_path)
+    names = ["a.heap", "a.heap.pb.gz", "a.heap.pb.gz.old"]
+    for name in names[1:]:
+        Path(name).write_bytes(pprof.packed(profile))
+    told = argparse.Namespace(sources=names, out=Path("h.html"))
+    options.report_parser().check(told)
+    assert told.sources == ["a.heap"] and capsys.readouterr().out.startswith("left out: a.heap.pb.gz, a.heap.pb.gz.old: ")
+    with pytest.raises(BadInput, match="a.heap.pb.gz is no heap profile"):
+        options.report_parser().check(argparse.Namespace(sources=names[1:], out=Path("h.html")))
+
+
 @pytest.mark.parametrize("number", ["none", "", "0", "60", "²"])
 def test_a_process_without_a_profile_is_told(monkeypatch, number):
     settings = {"HAKMEM_PROF": "1", "HAKMEM_PROF_SIGNAL": number}

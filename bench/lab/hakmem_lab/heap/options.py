@@ -40,6 +40,15 @@ def _check(named, beginnings) -> None:
             raise BadInput(f"{source} is no heap profile of HAKMEM")
 
 
+def _without_packed(named) -> list:
+    """Without what `hakmem prof` has written beside profiles, which a pattern for these fits, too."""
+    packed = [source for source in named if source.endswith((".pb.gz", ".pb.gz.old"))]
+    if not packed or len(packed) == len(named):
+        return named
+    print(f"left out: {', '.join(packed)}: written by `hakmem prof` for pprof")
+    return [source for source in named if source not in packed]
+
+
 def _look(named) -> dict:
     """What the files of a report have, before packages are installed to draw it: {name: what was read}."""
     for source in filter(is_process, named):
@@ -78,6 +87,7 @@ def report_parser():
                         help="the page to write (default: heap.html); one that is there stays as heap.html.old")  # fmt: skip
 
     def check(options):
+        options.sources = _without_packed(options.sources)
         _check(options.sources, (*PROFILE, b"{"))
         output.check(options.out, options.sources)
         options.looked_at = _look(options.sources)
