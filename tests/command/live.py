@@ -324,6 +324,7 @@ def case_errors(folder):
         expect_line(command, hakmem(command, status=2), "no process" if command != "explain" else "one process")
     with holder("hold", LIVE="0") as program:
         expect_line("without", hakmem("stat", program.pid, status=1), "no live page", "HAKMEM_LIVE=1", "hakmem run")
+    expect_line("a map", hakmem("stat", os.getpid(), "--map", status=2), "--map needs --json")
     path = os.path.join(folder, "exit.json")
     with holder("hold", STATS="json", STATS_FILE=path):
         pass
@@ -374,6 +375,23 @@ def case_family(_):
         expect_line("a quiet child", hakmem("stat", quiet, status=1), "no live page")
         expect_line("after an exec", hakmem("stat", other, status=1), "does not run on HAKMEM")
         expect("the parent's blocks", live_of_256(program.pid), program.said["ready"])
+
+
+def case_namespaces(_):
+    """A process with a number and a clock of its own is shown by its number here, and its page's age is right."""
+    words = ["unshare", "-T", "--monotonic", "1000000", "-p", "-f", "--kill-child", HOLDER, "hold"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          env=environment(LIVE="1", PURGE_DELAY_MS="100") | {"LD_PRELOAD": LIBRARY}) as outer:
+        if not outer.stdout.readline():
+            print(f"left out: {outer.stderr.read().decode()}")
+            return
+        with open(f"/proc/{outer.pid}/task/{outer.pid}/children", encoding="ascii") as children:
+            pid = int(children.read())
+        until("the page", lambda: live_of_224(pid))
+        expect("the process", (report(pid)["pid"], hakmem("stat", pid).split()[:2]), (pid, ["process", str(pid)]))
+        os.kill(pid, signal.SIGSTOP)
+        until("an age", lambda: 0 < report(pid)["live_page"]["age_ms"] < 1000000)
+        outer.kill()
 
 
 def case_closed(_):

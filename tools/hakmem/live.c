@@ -105,11 +105,25 @@ const char *live_problem(const hak_live_page_t *page, size_t size) {
     return NULL;
 }
 
+/* What CLOCK_MONOTONIC of a process is ahead of the system's: a time namespace may have moved it. */
+static int64_t monotonic_offset_ms(pid_t pid) {
+    long long seconds = 0, ns = 0;
+    char line[128];
+    FILE *offsets = proc_open(pid, "timens_offsets");
+    while (offsets && fgets(line, sizeof line, offsets))
+        if (sscanf(line, "monotonic %lld %lld", &seconds, &ns) == 2) break;
+    if (offsets) fclose(offsets);
+    return seconds * 1000 + ns / 1000000;
+}
+
+static int64_t ahead_ms; /* what the clock of the process that was read last is ahead of ours */
+
 uint64_t live_age_ms(const hak_live_page_t *page) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-    uint64_t now_ms = (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
-    return now_ms > page->head.refreshed_ms ? now_ms - page->head.refreshed_ms : 0;
+    int64_t now_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 + ahead_ms;
+    return now_ms > (int64_t)page->head.refreshed_ms ? (uint64_t)now_ms - page->head.refreshed_ms
+                                                     : 0;
 }
 
 /* ---- One file -------------------------------------------------------------------------------- */
@@ -176,7 +190,8 @@ static maps_t look_at_maps(pid_t pid) {
     maps_t found = {.has_hakmem = false};
     FILE *maps = proc_open(pid, "maps");
     while (maps && fgets(line, sizeof line, maps)) {
-        if (strstr(line, "/libhakmem.so") || strstr(line, "[anon:hakmem: ")) found.has_hakmem = true;
+        if (strstr(line, "/libhakmem.so") || strstr(line, "[anon:hakmem: "))
+            found.has_hakmem = true;
         if (strstr(line, "/memfd:" HAK_LIVE_NAME)) found.page = strtoull(line, NULL, 16);
     }
     if (maps) fclose(maps);
@@ -192,13 +207,15 @@ static const char *read_mapped(pid_t pid, uint32_t number, hak_live_page_t *page
     if (!maps.has_hakmem) return explain("process %d does not run on HAKMEM", (int)pid);
     FILE *memory = maps.page ? proc_open(pid, "mem") : NULL;
     if (maps.page && !memory)
-        return explain("process %d has closed the file of its live page: only root can read it now", (int)pid);
+        return explain("process %d has closed the file of its live page: only root can read it now",
+                       (int)pid);
     const char *wrong = memory ? copy_page(fileno(memory), maps.page, &copy) : NULL;
     if (memory) fclose(memory);
     if (wrong) return explain("process %d: %s", (int)pid, wrong);
     if (!memory || copy.head.pid != number) /* none, or its parent's */
-        return explain("process %d has no live page: HAKMEM_LIVE=1 or `hakmem run` makes one, when it starts",
-                       (int)pid);
+        return explain(
+            "process %d has no live page: HAKMEM_LIVE=1 or `hakmem run` makes one, when it starts",
+            (int)pid);
     memcpy(page, &copy, sizeof copy);
     return NULL;
 }
@@ -248,6 +265,7 @@ live_result_t live_read(pid_t pid, hak_live_page_t *page, const char **problem) 
         look_at(path, number, page, &found, &wrong);
     }
     closedir(links);
+    ahead_ms = monotonic_offset_ms(pid) - monotonic_offset_ms(getpid());
     if (found) return LIVE_READ;
     *problem = wrong ? explain("process %d: %s", (int)pid, wrong) : read_mapped(pid, number, page);
     return *problem ? LIVE_NO_PAGE : LIVE_READ;

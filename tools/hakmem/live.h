@@ -22,5 +22,5 @@ const char *live_problem(const hak_live_page_t *page, size_t size);
 /* The process number in a text like "1234"; 0 when the text is not a number. */
 pid_t live_process_of(const char *text);
 
-/* Milliseconds since the process last refreshed the page. */
+/* Milliseconds since the process last refreshed the page, which is that of the last live_read. */
 uint64_t live_age_ms(const hak_live_page_t *page);

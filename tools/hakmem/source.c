@@ -48,10 +48,11 @@ static char *read_file(const char *command, const char *name, size_t *size) {
 /* ---- A process ------------------------------------------------------------------------------- */
 
 static hak_live_page_t page;
+static pid_t asked; /* the page's process, by its number here: in a container it has another */
 
 /* The functions that report.h expects its users to define: here they report on the page's
  * process. */
-unsigned hak_stats_process(void) { return page.head.pid; }
+unsigned hak_stats_process(void) { return (unsigned)asked; }
 
 void hak_stats_write_cache_list(hak_out_t *out) {
     for (uint32_t i = 0; i < page.cache_count; i++) hak_stats_write_cache(out, &page.caches[i]);
@@ -175,6 +176,7 @@ bool source_of_process(pid_t pid, source_t *source, const char **problem) {
     static char *text; /* until the next one */
     if (live_read(pid, &page, problem) != LIVE_READ) return false;
     const resident_t *measured = resident_measure(pid, &page, &resident) ? NULL : &resident;
+    asked = pid;
     take_over_options();
     take_over_class();
     hak_out_t out = hak_out_to_buffer(NULL, 0);

@@ -251,6 +251,7 @@ typedef enum { AS_TEXT, AS_WIDE_TEXT, AS_JSON, AS_PROMETHEUS } form_t;
 
 typedef struct {
     form_t form;
+    bool with_map;
     const char *name;
     int64_t every_ms; /* 0: once */
     uint64_t count;
@@ -279,7 +280,7 @@ static void read_word(request_t *request, const char *word) {
     else if (strcmp(word, "--wide") == 0)
         request->form = AS_WIDE_TEXT;
     else if (strcmp(word, "--map") == 0)
-        source_show_map();
+        request->with_map = true;
     else if (strcmp(word, "--prometheus") == 0)
         request->form = AS_PROMETHEUS;
     else if (word[0] == '-')
@@ -304,6 +305,7 @@ static request_t read_arguments(int argc, char **argv) {
     }
     if (!request.name)
         fail(STATUS_USAGE, "stat: no process or file given; `hakmem --help` shows the form");
+    if (request.with_map && request.form != AS_JSON) fail(STATUS_USAGE, "stat: --map needs --json");
     if (request.every_ms && request.form != AS_JSON)
         fail(STATUS_USAGE, "stat: --every needs --json");
     if (!request.every_ms && request.count != UINT64_MAX)
@@ -313,6 +315,7 @@ static request_t read_arguments(int argc, char **argv) {
 
 int command_stat(int argc, char **argv) {
     request_t request = read_arguments(argc, argv);
+    if (request.with_map) source_show_map();
     if (request.every_ms) return print_over_time(request.name, request.every_ms, request.count);
     source_t source = source_read("stat", request.name);
     if (request.form == AS_JSON)
