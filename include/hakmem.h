@@ -15,7 +15,7 @@
  *   - A request above PTRDIFF_MAX, or one whose product overflows, fails with ENOMEM.
  *   - A function that fails returns NULL and sets errno to ENOMEM; existing blocks are unchanged.
  *   - Any thread may call any function at any time, and may free a block that another thread
- *     allocated. No function is async-signal-safe.
+ *     allocated. A function is async-signal-safe only where its text says so.
  *   - The contents of a new block are undefined, unless the text says that they are zero.
  *   - Freeing a pointer that is not a live block (double, interior, misaligned or foreign pointer)
  *     writes one line to stderr and aborts, or does what the option HAKMEM_ON_ERROR says.
@@ -328,7 +328,7 @@ HAKMEM_API int hakmem_option_info(size_t index, struct hakmem_option *option,
  * ever negative. At rest all are exact, and live_bytes is the sum of hakmem_malloc_usable_size over
  * all live blocks, with HAKMEM_PROFILE=HARDENED the sum of their sizes with canaries. The time of a
  * call grows with the number of threads that the process ever had at once. No function allocates or
- * changes errno; they use up to 16 KiB of stack. */
+ * changes errno; they use less than 4 KiB of stack. */
 
 /* Stores the value of one figure: "pool.stage2", "tiers.tiny.live_bytes", "bands.C5.uc_miss",
  * "classes.64.live" (by block size). Returns 0; ENOENT: there is no such figure. */

@@ -208,7 +208,7 @@ bool operator!=(const heap_allocator<T> &one, const heap_allocator<U> &other) no
 #if defined(__cpp_lib_memory_resource)
 
 /* A memory resource over a heap, which must outlive it. Two are equal if they have the same
- * heap. */
+ * heap; with -fno-rtti, which cannot tell what another resource is, one equals only itself. */
 class heap_resource : public std::pmr::memory_resource {
     hakmem_heap_t *handle_;
 
@@ -233,7 +233,8 @@ class heap_resource : public std::pmr::memory_resource {
     explicit heap_resource(const heap &of) noexcept : handle_(of.handle()) {}
 };
 
-/* The memory resource of the C++ standard: [mem.res.class]. All of them are equal. */
+/* The memory resource of the C++ standard: [mem.res.class]. All of them are equal;
+ * with -fno-rtti one equals only itself. */
 class memory_resource : public std::pmr::memory_resource {
     void *do_allocate(std::size_t size, std::size_t alignment) override {
         return detail::allocate(size, alignment);
