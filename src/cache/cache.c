@@ -28,7 +28,8 @@
  *
  * STREAMS. A thread that only frees, or only allocates, would keep many blocks in a deep stack,
  * but needs large batches. So the stack of a tiny magazine also doubles after each second slow call
- * of one direction, to some KiB of blocks at most; after many such calls it is moved as a whole. Where
+ * of one direction, to some KiB of blocks at most; after many such calls it is moved as a whole. That of a mid
+ * magazine does so while the thread allocates only: blocks of a heap that grows have no pages yet, freed ones have. Where
  * depots are open it doubles after many calls only: stacks of very many threads that grow at once would wait
  * for the lock of records. */
 #include "cache/cache.h"
@@ -56,13 +57,14 @@ enum {
     STACK_BYTES_MAX = 1024 * 1024, /* of blocks in one stack */
     START_BYTES = 1024,            /* of blocks in a first stack */
     START_SLOTS_MAX = 32,
-    STREAM_CALLS = 16,        /* slow calls one way that make a stream */
-    GROW_CALLS = 2,           /* slow calls one way after which a stack grows, each so many */
-    STREAM_BYTES = 16 * 1024, /* of blocks in a stack that a stream has grown, at most */
-    VICTIMS_ASKED = 4,        /* magazines that one call asks for room */
-    STEAL_INTERVAL = 16,      /* slow calls between two calls that ask */
-    REST_CALLS = 128,         /* slow calls of its tier after which a magazine may be idle; it is */
-    REST_PAGES = 512,         /* if it pins so many pages, with fewer pages after more calls */
+    STREAM_CALLS = 16,            /* slow calls one way that make a stream */
+    GROW_CALLS = 2,               /* slow calls one way after which a stack grows, each so many */
+    STREAM_BYTES = 16 * 1024,     /* of blocks in a stack that a stream has grown, at most... */
+    STREAM_MID_BYTES = 64 * 1024, /* ...and in one of a mid class */
+    VICTIMS_ASKED = 4,            /* magazines that one call asks for room */
+    STEAL_INTERVAL = 16,          /* slow calls between two calls that ask */
+    REST_CALLS = 128, /* slow calls of its tier after which a magazine may be idle; it is */
+    REST_PAGES = 512, /* if it pins so many pages, with fewer pages after more calls */
     PAGE_LEAST = 4096,
     PART = 8,       /* first batch of a direction: one part of the stack in so many... */
     FLUSH_PART = 2, /* ...and of a flush to a shard */
@@ -256,14 +258,28 @@ static bool is_stream(const hak_cache_t *cache, unsigned class_index) {
     return cache->streak[class_index] >= STREAM_CALLS;
 }
 
+static size_t stream_bytes(unsigned class_index) {
+    return is_mid(class_index) ? STREAM_MID_BYTES : STREAM_BYTES;
+}
+
+/* True when a stack may double because all slow calls went the way of the last one. One of a mid class passes
+ * STREAM_BYTES in a stream only, so that threads that have few blocks keep few. A ring of larger blocks grows up to
+ * half of the least batch that is asked for: by default that is a first stack. */
+static bool may_stream(const hak_cache_t *cache, unsigned class_index) {
+    const hak_magazine_t *magazine = &cache->magazines[class_index];
+    const size_t bytes = stack_bytes(magazine, class_index) * 2;
+    if (bytes <= STREAM_BYTES) return !is_mid(class_index) || way_of(magazine) == REFILLED;
+    return is_mid(class_index) && way_of(magazine) == REFILLED && is_stream(cache, class_index) &&
+           (bytes <= STREAM_MID_BYTES ||
+            magazine->slots * 2 < hak_option(HAK_OPTION_POOL_MIN_BUNDLE));
+}
+
 /* Notes a slow call that goes the same way as the last one. True when the stack should double
  * because of that. */
 static bool note_same_way(hak_cache_t *cache, unsigned class_index) {
     uint8_t *streak = &cache->streak[class_index];
     *streak = *streak < UINT8_MAX ? *streak + 1u : UINT8_MAX + 1u - STREAM_CALLS;
-    if (*streak % GROW_CALLS != 0 || is_mid(class_index) ||
-        stack_bytes(&cache->magazines[class_index], class_index) * 2 > STREAM_BYTES)
-        return false;
+    if (*streak % GROW_CALLS != 0 || !may_stream(cache, class_index)) return false;
     return *streak % STREAM_CALLS == 0 || !hak_depot_is_open();
 }
 
@@ -392,7 +408,7 @@ static bool grow(hak_cache_t *cache, unsigned class_index, unsigned way) {
 static bool moves_whole(const hak_cache_t *cache, unsigned class_index) {
     const hak_magazine_t *magazine = &cache->magazines[class_index];
     bool is_few = magazine->slots <= FEW_SLOTS && way_of(magazine) == REFILLED;
-    return stack_bytes(magazine, class_index) <= STREAM_BYTES &&
+    return stack_bytes(magazine, class_index) <= stream_bytes(class_index) &&
            (is_few || is_stream(cache, class_index));
 }
 
@@ -401,22 +417,20 @@ static unsigned next_batch(hak_cache_t *cache, unsigned class_index) {
     hak_magazine_t *magazine = &cache->magazines[class_index];
     size_t last = magazine->batch & (FLUSHED - 1u), least = BATCH_LEAST,
            most = magazine->slots / 2u;
-    if (is_mid(class_index)) {
-        if (way_of(magazine) == FLUSHED)
-            most = (magazine->slots - 1u) / (size_t)hak_option(HAK_OPTION_RING_RETURN_DIV);
-        else
-            least = (size_t)hak_option(HAK_OPTION_POOL_MIN_BUNDLE);
-    } else if (moves_whole(cache, class_index)) {
+    const bool flushes = way_of(magazine) == FLUSHED, mid = is_mid(class_index);
+    if (mid && flushes)
+        most = (magazine->slots - 1u) / (size_t)hak_option(HAK_OPTION_RING_RETURN_DIV);
+    else if (moves_whole(cache, class_index))
         most = magazine->slots - 1u;
-    }
-    const unsigned part = way_of(magazine) == FLUSHED && !hak_depot_is_open() ? FLUSH_PART : PART;
+    if (mid && !flushes) least = (size_t)hak_option(HAK_OPTION_POOL_MIN_BUNDLE);
+    const unsigned part = flushes && !hak_depot_is_open() ? FLUSH_PART : PART;
     size_t batch = last ? last * 2 : hak_max(magazine->slots / part, least);
     batch = hak_max(hak_min(batch, most), 1);
     magazine->batch = (uint16_t)(batch | way_of(magazine));
     return (unsigned)batch;
 }
 
-static HAK_NEXT void *refill_without_cache(unsigned class_index, bool *zeroed) {
+static HAK_BEHIND void *refill_without_cache(unsigned class_index, bool *zeroed) {
     void *one[2];
     if (!zeroed && hak_depot_serves()) return hak_depot_get(class_index);
     HAK_COUNT_WAY(zeroed ? HAK_WAY_REFILL_ONE_ZEROED : HAK_WAY_REFILL_ONE_NO_CACHE);
@@ -470,7 +484,7 @@ void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
 }
 
 /* Of a thread without a cache. False for a double free. */
-static HAK_NEXT bool give_without_cache(unsigned class_index, void *block) {
+static HAK_BEHIND bool give_without_cache(unsigned class_index, void *block) {
     if (!hak_depot_serves())
         hak_shard_flush(0, class_index, &block, 1);
     else if (!hak_depot_give(class_index, block))

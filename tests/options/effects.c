@@ -297,6 +297,8 @@ static const struct effect {
     {"TLS_LO_MAX", NULL, lifo_hits, {"0", 0, 0}, {"100", 20, 1000}},
     {"RING_RETURN_DIV", NULL, blocks_returned, {"1", 31, 31}, {"8", 3, 3}},
     {"POOL_MIN_BUNDLE", NULL, blocks_of_first_refill, {"1", 4, 4}, {"64", 16, 16}},
+    {"POOL_MIN_BUNDLE", NULL, refills_of_large_rings, {"1", 200, 350}, {"64", 60, 140}},
+    {"POOL_RING_CAP", NULL, refills_of_small_rings, {"1", 600, 600}, {"32", 40, 100}},
     {"POOL_DRAIN_MAX",
      "HAKMEM_SHARDS=2 HAKMEM_POOL_MIN_BUNDLE=64 HAKMEM_PURGE_DELAY_MS=-1",
      refills_after_remote_frees,

@@ -90,6 +90,15 @@ long blocks_of_first_refill(void) {
     return blocks_of_next_refill(RING_SIZE);
 }
 
+/* Refills of a thread that allocates blocks of one mid class and frees none. */
+static long refills_of_growth(size_t size) {
+    const long before = statistic("bands.MID.uc_miss");
+    for (int i = 0; i < RING_BLOCKS; i++) blocks[i] = API(malloc)(size);
+    return statistic("bands.MID.uc_miss") - before;
+}
+long refills_of_small_rings(void) { return refills_of_growth(RING_SIZE); }
+long refills_of_large_rings(void) { return refills_of_growth(4 * RING_SIZE); }
+
 static void *free_every_other(void *unused) {
     for (int i = 0; i < RING_BLOCKS; i += 2) API(free)(blocks[i]);
     return unused;
