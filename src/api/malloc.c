@@ -12,7 +12,6 @@
 #include "api/leaks.h"
 #include "api/malloc_sampled.h"
 #include "cache/cache.h"
-#include "cache/routes.h"
 #include "cache/sample_rate.h"
 #include "classes/dyn.h"
 #include "debug/timing.h"
@@ -160,11 +159,7 @@ static HAK_BEHIND void *refill_last(hak_cache_t *cache, unsigned class_index, si
 static HAK_OUT_OF_LINE void *refill(unsigned class_index, size_t size, size_t align, bool *zeroed) {
     hak_cache_t *cache = hak_thread_cache();
     void *block = cache ? hak_cache_pop(cache, class_index) : NULL;
-    if (HAK_UNLIKELY(block != NULL)) {
-        /* It was left by the cache's last thread, or came back while the lender served the size. */
-        if (HAK_UNLIKELY(cache->lent[class_index] != 0)) hak_routes_own(cache, class_index);
-        return served(block);
-    }
+    if (HAK_UNLIKELY(block != NULL)) return served(block); /* left by the cache's last thread */
     block = hak_cache_refill(cache, class_index, zeroed);
     if (HAK_UNLIKELY(!block)) block = refill_last(cache, class_index, size, align, zeroed);
     if (size > HAK_TINY_MAX && class_index == hak_class_of(size)) hak_ace_note(class_index, size);
@@ -210,12 +205,6 @@ HAK_FAST_PATH void *pop_timed(unsigned class_index) {
     return block;
 }
 
-/* A cached block of a class. Up to HAK_SMALL_MAX the magazine that serves the size was empty just now, and
- * refill looks into that of the class. */
-HAK_FAST_PATH void *pop_unrouted(unsigned class_index) {
-    return class_index > HAK_CLASS_SMALL ? pop_timed(class_index) : NULL;
-}
-
 HAK_FAST_PATH void *refill_class(unsigned class_index, size_t size, size_t align, bool *zeroed,
                                  const void *site) {
     if (!hak_records_on()) return refill(class_index, size, align, zeroed);
@@ -226,13 +215,13 @@ HAK_FAST_PATH void *refill_class(unsigned class_index, size_t size, size_t align
  * magazines of classes with records have no stack. */
 HAK_FAST_PATH void *allocate_class(unsigned class_index, size_t size, size_t align, bool *zeroed,
                                    const void *site) {
-    void *block = pop_unrouted(class_index);
+    void *block = pop_timed(class_index);
     return HAK_LIKELY(block != NULL) ? served(block)
                                      : refill_class(class_index, size, align, zeroed, site);
 }
 
 /* Usable size of a block of a size class. The slab tells it, since the first blocks of a class may
- * be of its lender, or cut to measure. */
+ * be of the class above, or cut to measure. */
 static size_t size_of_block(const void *block) {
     unsigned class_index = hak_owner_class(hak_load_relaxed(&hak_unit_of(block)->owner));
     return HAK_LIKELY(class_index != HAK_CLASS_LARGE) ? hak_classes[class_index].size
@@ -244,7 +233,7 @@ HAK_FAST_PATH void *find_zeroed(size_t size, const void *site) {
     bool zeroed = false;
     if (above_classes(size)) return allocate_large(size, 1, true, site);
     unsigned class_index = hak_class_of(size);
-    void *block = pop_unrouted(class_index);
+    void *block = pop_timed(class_index);
     if (HAK_LIKELY(block != NULL)) return memset(served(block), 0, hak_classes[class_index].size);
     block = refill_class(class_index, size, 1, size >= CALLOC_FRESH_MIN ? &zeroed : NULL, site);
     if (block && !zeroed) memset(block, 0, size_of_block(block));

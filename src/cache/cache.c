@@ -40,7 +40,6 @@
 #include "cache/verify.h"
 #include "cache/cpu_depot.h"
 #include "cache/lifo.h"
-#include "cache/routes.h"
 #include "cache/sample_rate.h"
 #include "cache/stacks.h"
 #include "cache/warm_cache.h"
@@ -69,12 +68,14 @@ enum {
     PART = 8,       /* first batch of a direction: one part of the stack in so many... */
     FLUSH_PART = 2, /* ...and of a flush to a shard */
     BATCH_LEAST = 4,
-    BRAKED_SLOTS = 5, /* slots in use of a braked stack, sentinel included */
-    BRAKED_MOST = 8,  /* magazines that one call brakes */
-    FEW_SLOTS = 8,    /* a stack of so many slots or fewer is refilled as a whole */
-    LEFT_MOST = 8,    /* magazines of classes that were left, emptied by one call */
-    LEFT_TIMES = 4,   /* see below */
-    REFILLED = 0,     /* the direction of a slow call, a flag in a magazine's batch */
+    BRAKED_SLOTS = 5,  /* slots in use of a braked stack, sentinel included */
+    BRAKED_MOST = 8,   /* magazines that one call brakes */
+    FEW_SLOTS = 8,     /* a stack of so many slots or fewer is refilled as a whole */
+    UPGRADED_MAX = 16, /* first blocks of a class taken from the class above */
+    UPGRADED_BYTES = 8 * 1024,
+    LEFT_MOST = 8,  /* magazines of classes that were left, emptied by one call */
+    LEFT_TIMES = 4, /* see below */
+    REFILLED = 0,   /* the direction of a slow call, a flag in a magazine's batch */
     FLUSHED = 0x8000,
 };
 
@@ -118,7 +119,8 @@ hak_cache_t *hak_cache_make(void) {
     if (!cache) return NULL;
     memset(cache, 0, HAK_CACHE_SIZE);
     hak_cache_reset(cache);
-    hak_routes_begin(cache);
+    for (unsigned i = 0; i <= HAK_SMALL_MAX / 8; i++)
+        cache->route[i] = (uint16_t)(hak_class_by_8[i] << HAK_MAGAZINE_SHIFT);
     if (HAK_UNLIKELY(rationed)) hak_sample_rate_begin(cache);
     return cache;
 }
@@ -430,6 +432,19 @@ static unsigned next_batch(hak_cache_t *cache, unsigned class_index) {
     return (unsigned)batch;
 }
 
+/* Takes a block from the class above while the home shard has no slab of the class. The first
+ * few blocks of a class come that way, so that a small program touches half as many slabs. */
+static void *upgrade(hak_cache_t *cache, unsigned class_index) {
+    size_t size = hak_classes[class_index].size;
+    unsigned upper = class_index + 1;
+    if (class_index % 2 != 0 || size >= HAK_SMALL_MAX) return NULL;
+    if (cache->upgraded[class_index] >= hak_min(UPGRADED_MAX, UPGRADED_BYTES / size)) return NULL;
+    if (hak_shard_has_slabs(cache->shard, class_index)) return NULL;
+    cache->upgraded[class_index]++;
+    void *block = hak_cache_pop(cache, upper);
+    return block ? block : hak_cache_refill(cache, upper, NULL);
+}
+
 static HAK_BEHIND void *refill_without_cache(unsigned class_index, bool *zeroed) {
     void *one[2];
     if (!zeroed && hak_depot_serves()) return hak_depot_get(class_index);
@@ -442,13 +457,11 @@ void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
     void *one[2];
     HAK_COUNT_WAY(HAK_WAY_REFILL_CALLS);
     if (HAK_UNLIKELY(!cache)) return refill_without_cache(class_index, zeroed);
-    if (HAK_UNLIKELY(cache->lent[class_index] != 0)) {
-        class_index = hak_routes_serve(cache, class_index);
-        one[0] = hak_cache_pop(cache, class_index);
-        if (zeroed) *zeroed = false;
+    hak_magazine_t *magazine = &cache->magazines[class_index];
+    if (!magazine->slots && !zeroed) {
+        one[0] = upgrade(cache, class_index);
         if (HAK_WAY_FOUND(HAK_WAY_REFILL_ABOVE, one[0] != NULL)) return one[0];
     }
-    hak_magazine_t *magazine = &cache->magazines[class_index];
     if (HAK_UNLIKELY(is_braked(magazine))) set_limit(magazine, magazine->slots);
     if (!zeroed)
         grow(cache, class_index, REFILLED);

@@ -51,16 +51,16 @@ typedef struct hak_cache {
     hak_gate_post_t post;                  /* whether its thread is inside the engine. In the child
                                               of a fork the posts and caches of the parent's
                                               other threads are lost */
-    uint8_t shard;                 /* stack lock to write; home, changes only between two threads */
-    bool holds;                    /* lock of its group; waits with blocks in its magazines */
-    bool braked;                   /* owner; see hak_cache_brake */
-    bool rationed;                 /* owner; see sample_rate.h */
-    bool unguarded;                /* owner; rationed, and only the profiler counts */
-    uint8_t lent[HAK_CLASS_LIMIT]; /* owner; see routes.h */
-    uint8_t streak[HAK_CLASS_LIMIT];  /* slow calls in a row that went the same way; after 255
+    uint8_t shard;  /* stack lock to write; home, changes only between two threads */
+    bool holds;     /* lock of its group; waits with blocks in its magazines */
+    bool braked;    /* owner; see hak_cache_brake */
+    bool rationed;  /* owner; see sample_rate.h */
+    bool unguarded; /* owner; rationed, and only the profiler counts */
+    uint8_t upgraded[HAK_CLASS_LIMIT]; /* blocks of the class above given for this one */
+    uint8_t streak[HAK_CLASS_LIMIT];   /* slow calls in a row that went the same way; after 255
                                           it goes on at 256 - STREAM_CALLS */
-    uint32_t tid;                     /* stack lock to write; its thread's number, or 0 */
-    uint32_t process;                 /* stack lock to write; that its thread belongs to */
+    uint32_t tid;                      /* stack lock to write; its thread's number, or 0 */
+    uint32_t process;                  /* stack lock to write; that its thread belongs to */
     _Atomic uintptr_t place;          /* its thread writes; that of its thread, or 0: abandoned.h */
     uint32_t slow_count;              /* slow calls so far */
     uint32_t born;                    /* slow_count when its thread got it */
@@ -150,7 +150,7 @@ HAK_FAST_PATH void *hak_cache_pop(hak_cache_t *cache, unsigned class_index) {
 }
 
 /* Refills the empty magazine of a class and returns a block; NULL when there is no memory.
- * The first blocks of a class may be of its lender (routes.h).
+ * The first blocks of a small class may be of the class above.
  * If `zeroed` is not NULL, takes this one block only, and stores whether it is known to be zero.
  * If `cache` is NULL (the thread is exiting, or has made few calls so far), takes one block from the depot
  * of the CPU or the shard. */

@@ -40,7 +40,7 @@ void hak_sample_rate_start(hak_cache_t *cache) {
 
 /* -ln(u) for a random u = m / 2^k, 1 <= m < 2: k * ln 2 - ln m, the latter by the series of
  * 2 artanh((m - 1) / (m + 1)), whose error is below 10^-9. */
-HAK_BEHIND double hak_sample_rate_exponential(uint64_t *random) {
+double hak_sample_rate_exponential(uint64_t *random) {
     const double ln_2 = 0.6931471805599453;
     *random += 0x9E3779B97F4A7C15u;
     uint64_t bits = *random;
@@ -85,14 +85,13 @@ HAK_BEHIND void hak_sample_rate_begin(hak_cache_t *cache) {
     hak_sample_rate_reset(cache);
     ration->random = hak_os_random();
     cache->unguarded = !hak_sample_rate_has(HAK_SAMPLE_RATE_GUARD);
-    memset(cache->lent, 0, sizeof cache->lent);
     for (unsigned i = 0; i <= HAK_SMALL_MAX / 8; i++)
         cache->route[i] =
             (uint16_t)(HAK_SAMPLE_RATE_AT + (hak_class_by_8[i] << HAK_MAGAZINE_SHIFT));
 }
 
-HAK_BEHIND bool hak_sample_rate_due(hak_sample_rate_t *ration, hak_sample_rate_kind_t kind,
-                                    unsigned class_index, size_t size) {
+bool hak_sample_rate_due(hak_sample_rate_t *ration, hak_sample_rate_kind_t kind,
+                         unsigned class_index, size_t size) {
     uint64_t *left = &ration->left[kind][class_index];
     bool by_bytes = kind == HAK_SAMPLE_RATE_PROFILE && class_index == HAK_CLASS_LARGE;
     size_t step = by_bytes ? size : 1, unit = by_bytes ? 1 : size;

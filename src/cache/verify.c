@@ -46,17 +46,6 @@ static void check_own_magazine(hak_check_t *check, const hak_cache_t *cache, uns
         check_block(check, magazine, *slot, class_index);
 }
 
-/* See routes.h. */
-static void check_routes(hak_check_t *check, const hak_cache_t *cache) {
-    for (unsigned i = 0; i <= HAK_SMALL_MAX / 8; i++) {
-        const unsigned own = hak_class_by_8[i];
-        hak_check_equal(check, of_cache, cache,
-                        "a route leads to its class, or to the lender of a class that is lent to",
-                        hak_class_of_magazine(cache->route[i]),
-                        cache->lent[own] ? hak_lenders[own] : own);
-    }
-}
-
 void hak_cache_check(hak_check_t *check, const hak_cache_t *cache) {
     size_t capacity[HAK_CACHED_TIERS] = {0};
     for (unsigned i = 0; i < HAK_CLASS_LIMIT; i++) {
@@ -67,7 +56,6 @@ void hak_cache_check(hak_check_t *check, const hak_cache_t *cache) {
             capacity[hak_tier_of_class(i)] +=
                 (size_t)cache->magazines[i].slots * hak_classes[i].size;
     }
-    if (cache == hak_cache) check_routes(check, cache);
     for (unsigned tier = 0; cache == hak_cache && tier < HAK_CACHED_TIERS; tier++)
         hak_check_equal(check, of_cache, cache, "capacity = bytes that its stacks may hold",
                         cache->capacity[tier], capacity[tier]);

@@ -22,16 +22,16 @@ hak_class_t hak_classes[HAK_CLASS_LIMIT] HAK_ALIGNED(HAK_LINE) = {
                            .stay_least = IF_TINY(bytes, HAK_STAY_LEAST_OF(bytes)),              \
                            .stays = IF_TINY(bytes, (bytes)-HAK_STAY_LEAST_OF(bytes) + 1),       \
                            .tiny_test = IF_TINY(bytes, HAK_TINY_TEST_OF(bytes, COUNT_OF(bytes)))},
-#define CLASS_BY_8(bytes, below, lender, band) CLASS_ROW(bytes)
-#define CLASS_BY_128(bytes, below, lender, band) CLASS_ROW(bytes)
+#define CLASS_BY_8(bytes, below, band) CLASS_ROW(bytes)
+#define CLASS_BY_128(bytes, below, band) CLASS_ROW(bytes)
 #include "classes/classes.def"
 #undef CLASS_BY_8
 #undef CLASS_BY_128
 };
 
 const uint8_t hak_bands[HAK_CLASS_LIMIT] HAK_NEAR = {
-#define CLASS_BY_8(bytes, below, lender, band) [HAK_CLASS_##bytes] = HAK_BAND_##band,
-#define CLASS_BY_128(bytes, below, lender, band) [HAK_CLASS_##bytes] = HAK_BAND_##band,
+#define CLASS_BY_8(bytes, below, band) [HAK_CLASS_##bytes] = HAK_BAND_##band,
+#define CLASS_BY_128(bytes, below, band) [HAK_CLASS_##bytes] = HAK_BAND_##band,
 #include "classes/classes.def"
 #undef CLASS_BY_8
 #undef CLASS_BY_128
@@ -39,35 +39,16 @@ const uint8_t hak_bands[HAK_CLASS_LIMIT] HAK_NEAR = {
 };
 
 const uint8_t hak_class_by_8[HAK_SMALL_MAX / 8 + 1] HAK_NEAR = {
-#define CLASS_BY_8(bytes, below, lender, band) [(below) / 8 + 1 ...(bytes) / 8] = HAK_CLASS_##bytes,
-#define CLASS_BY_128(bytes, below, lender, band)
+#define CLASS_BY_8(bytes, below, band) [(below) / 8 + 1 ...(bytes) / 8] = HAK_CLASS_##bytes,
+#define CLASS_BY_128(bytes, below, band)
 #include "classes/classes.def"
 #undef CLASS_BY_8
 #undef CLASS_BY_128
 };
 
 _Atomic uint8_t hak_class_by_128[HAK_CLASS_MAX / HAK_ROUTE_STEP + 1] = {
-#define CLASS_BY_8(bytes, below, lender, band)
-#define CLASS_BY_128(bytes, below, lender, band) \
-    [(below) / 128 + 1 ...(bytes) / 128] = HAK_CLASS_##bytes,
-#include "classes/classes.def"
-#undef CLASS_BY_8
-#undef CLASS_BY_128
-};
-
-const uint8_t hak_lenders[HAK_CLASS_LIMIT] HAK_NEAR = {
-#define CLASS_BY_8(bytes, below, lender, band) [HAK_CLASS_##bytes] = HAK_CLASS_##lender,
-#define CLASS_BY_128(bytes, below, lender, band) [HAK_CLASS_##bytes] = HAK_CLASS_##lender,
-#include "classes/classes.def"
-#undef CLASS_BY_8
-#undef CLASS_BY_128
-    [HAK_CLASS_DYN] = HAK_CLASS_DYN,
-};
-
-const uint8_t hak_lender_by_8[HAK_SMALL_MAX / 8 + 1] HAK_NEAR = {
-#define CLASS_BY_8(bytes, below, lender, band) \
-    [(below) / 8 + 1 ...(bytes) / 8] = HAK_CLASS_##lender,
-#define CLASS_BY_128(bytes, below, lender, band)
+#define CLASS_BY_8(bytes, below, band)
+#define CLASS_BY_128(bytes, below, band) [(below) / 128 + 1 ...(bytes) / 128] = HAK_CLASS_##bytes,
 #include "classes/classes.def"
 #undef CLASS_BY_8
 #undef CLASS_BY_128

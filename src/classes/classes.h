@@ -17,8 +17,8 @@
 /* The indices of the classes. */
 enum {
     HAK_CLASS_NONE, /* foreign, NULL, or not in use */
-#define CLASS_BY_8(bytes, below, lender, band) HAK_CLASS_##bytes,
-#define CLASS_BY_128(bytes, below, lender, band) HAK_CLASS_##bytes,
+#define CLASS_BY_8(bytes, below, band) HAK_CLASS_##bytes,
+#define CLASS_BY_128(bytes, below, band) HAK_CLASS_##bytes,
 #include "classes/classes.def"
 #undef CLASS_BY_8
 #undef CLASS_BY_128
@@ -122,9 +122,6 @@ extern _Atomic uint8_t hak_class_by_128[HAK_CLASS_MAX / HAK_ROUTE_STEP + 1];
 
 /* Class of sizes up to 1024, in steps of 8 bytes: entry (size + 7) / 8. */
 extern const uint8_t hak_class_by_8[HAK_SMALL_MAX / 8 + 1];
-
-/* By class: the one that serves its first blocks (cache/routes.h), or the class itself; and by size, as above. */
-extern const uint8_t hak_lenders[HAK_CLASS_LIMIT], hak_lender_by_8[HAK_SMALL_MAX / 8 + 1];
 
 /* The acquire is the partner of the release in dyn.c. */
 HAK_FAST_PATH unsigned hak_class_of(size_t size) {

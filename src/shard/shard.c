@@ -68,9 +68,8 @@ HAK_NEXT void hak_shard_recount(void) {
     hak_store_release(&counts.homes, wanted); /* partner: hak_shard_homes */
 }
 
-bool hak_shard_has_none(unsigned home, unsigned class_index) {
-    const hak_bin_t *bin = hak_bin_of(home, class_index);
-    return !hak_load_relaxed(&bin->touched) && !hak_load_relaxed(&bin->listed_count);
+bool hak_shard_has_slabs(unsigned home, unsigned class_index) {
+    return hak_load_relaxed(&hak_bin_of(home, class_index)->adopted) != 0;
 }
 
 size_t hak_shard_in_use(unsigned class_index) {

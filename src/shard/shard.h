@@ -157,8 +157,8 @@ void *hak_shard_record(unsigned shard, size_t size);
 /* After that number has changed. Lock of the thread list held. */
 void hak_shard_recount(void);
 
-/* True when a shard's bin of the class has no slab, unless threads have bound it. No lock: a hint. */
-bool hak_shard_has_none(unsigned home, unsigned class_index);
+/* True when a shard's bin of the class has ever had a slab. */
+bool hak_shard_has_slabs(unsigned home, unsigned class_index);
 
 /* Those classes, a bit each: 64 * `word` and the next 63. */
 enum { HAK_SHARD_CLASS_WORDS = (HAK_CLASS_COUNT + 64) / 64 };

@@ -39,14 +39,6 @@ static void free_tail(const void *argument) {
     for (int i = 0; i < 10; i++) sink = API(malloc)(size);
 }
 
-/* A program's first blocks of a class are of a larger one. */
-static void use_up_lent_blocks(size_t size) {
-    void *blocks[100];
-    const int count = size <= 1024 ? 100 : 5;
-    for (int i = 0; i < count; i++) blocks[i] = API(malloc)(size);
-    for (int i = 0; i < count; i++) API(free)(blocks[i]);
-}
-
 int main(void) {
     unsigned tried = 0;
     watchdog(200, "the room behind the last block");
@@ -54,7 +46,6 @@ int main(void) {
     size_t size = 1;
     while (size < UNIT) {
         struct child_end end;
-        use_up_lent_blocks(size);
         char *block = API(malloc)(size);
         size_t usable = API(malloc_usable_size)(block);
         char *tail = usable <= UNIT ? tail_of(block, usable) : NULL;

@@ -20,7 +20,7 @@ READER = os.path.realpath(LIBRARY) + "-gdb.py"
 ADDRESSES = ("used", "in_slab", "cached", "cached_there", "large", "huge", "own")
 # What is said of each address, and of one that lies 7 bytes behind it.
 WANTED = {
-    "used": (256, "in use"), "in_slab": (256, "free, in its slab"),
+    "used": (224, "in use"), "in_slab": (224, "free, in its slab"),
     "cached": (1024, r"free, in the cache of thread \d+"),
     "cached_there": (1536, r"free, in the cache of thread \d+"), "large": (303104, "in use"),
     "huge": (5242880, "in use"),
@@ -63,10 +63,10 @@ def check_blocks(text):
 def heap_of(text):
     """The table of `hakmem heap`, after a look at what is known of it."""
     table = text[text.index("   class "):]
-    row = re.search(r"^ +256 +(\d+) +(\d+) +(\d+) +(\d+) +(\d+)$", table, re.M)
+    row = re.search(r"^ +224 +(\d+) +(\d+) +(\d+) +(\d+) +(\d+)$", table, re.M)
     live, size, cached, free, slabs = map(int, row.groups())
-    if (live, size) != (500, 500 * 256) or not cached or live + cached + free != slabs * 256:
-        harness.fail(f"blocks of 256 bytes: {row[0]}")
+    if (live, size) != (500, 500 * 224) or not cached or live + cached + free != slabs * 292:
+        harness.fail(f"blocks of 224 bytes: {row[0]}")
     for name, amount in (("live, large", r"296\.0 KiB  1 blocks"), ("live, huge", r"5\.0 MiB  1 blocks")):
         if not re.search(f"  {name} +{amount}", table):
             harness.fail(f"{name} is not {amount}: {table}")
@@ -121,7 +121,7 @@ def case_printers(_):
         "break looked_at", "run",
         "print *(hak_unit_t *)(hak_map.units + (((unsigned long)used - (unsigned long)hak_map.entries) >> 16) * 64)",
         "print hak_cache->magazines[1]", "kill"])
-    if not re.search(r"^\$1 = slab 0x[0-9a-f]+ of shard \d+, size class 256, \d+ free$", text, re.M) or \
+    if not re.search(r"^\$1 = slab 0x[0-9a-f]+ of shard \d+, size class 224, \d+ free$", text, re.M) or \
             not re.search(r"^\$2 = magazine of \d+ blocks, room for \d+$", text, re.M):
         harness.fail(f"printed: {text[-600:]} {err[-300:]}")
 
@@ -138,9 +138,9 @@ def case_probes(_):
     if "\n$2 = 1000\n" not in text or "lies in a chunk of blocks that are cut to measure" not in text:
         harness.fail(f"sample: {text[-600:]}")
     text, _ = gdb(DUMPED, library=os.path.realpath(LIBRARY), commands=[
-        "break main", "run", *stop(2, "refill", "$_probe_arg0 == 256"), *stop(3, "flush", "$_probe_arg0 == 256"), "kill"])
+        "break main", "run", *stop(2, "refill", "$_probe_arg0 == 224"), *stop(3, "flush", "$_probe_arg0 == 224"), "kill"])
     figures = [int(figure) for figure in re.findall(r"^\$\d = (\d+)$", text, re.M)]
-    if len(figures) != 4 or figures[::2] != [256, 256] or not all(1 <= count <= 1000 for count in figures[1::2]):
+    if len(figures) != 4 or figures[::2] != [224, 224] or not all(1 <= count <= 1000 for count in figures[1::2]):
         harness.fail(f"refill and flush: {text[-600:]}")
 
 

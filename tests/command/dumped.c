@@ -7,7 +7,7 @@
 #include "alloc_names.h"
 #include "check.h"
 
-enum { COUNT = 1000, SIZE = 256, LARGE = 300000, HUGE_SIZE = 5 * 1024 * 1024 };
+enum { COUNT = 1000, SIZE = 224, LARGE = 300000, HUGE_SIZE = 5 * 1024 * 1024 };
 
 char *used, *in_slab, *cached, *cached_there, *large, *huge, *own;
 static char *blocks[COUNT];

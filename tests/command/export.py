@@ -91,7 +91,7 @@ def case_serve(_):
                    (200, " version=0.0.4"))
             found = samples(body)
             blocks = found["hakmem_class_live"]
-            return found if all(blocks[k + ',band="C5",size="256"'] == program.said["ready"]
+            return found if all(blocks[k + ',band="C5",size="224"'] == program.said["ready"]
                                 for k, program in zip(key, (one, other))) else None
 
         found = until("all blocks of both", held)

@@ -25,7 +25,7 @@
 #include "alloc_names.h"
 #include "check.h"
 
-enum { COUNT = 20000, SIZE = 256, FIRST_FILE = 3, LAST_FILE = 300, MIB = 1024 * 1024 };
+enum { COUNT = 20000, SIZE = 224, FIRST_FILE = 3, LAST_FILE = 300, MIB = 1024 * 1024 };
 
 static unsigned char *blocks[COUNT * 10];
 

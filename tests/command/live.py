@@ -106,15 +106,15 @@ def report(pid):
     return json.loads(hakmem("stat", pid, "--json"))
 
 
-def live_of_256(pid):
-    return next(row["live"] for row in report(pid)["classes"] if row["size"] == 256)
+def live_of_224(pid):
+    return next(row["live"] for row in report(pid)["classes"] if row["size"] == 224)
 
 
 def case_figures(_):
     """What the program holds is what the page says, also after it has changed."""
     with holder("hold") as program:
         wanted = program.said["ready"]
-        until("all blocks", lambda: live_of_256(program.pid) == wanted)
+        until("all blocks", lambda: live_of_224(program.pid) == wanted)
         found = report(program.pid)
         expect("pid", found["pid"], program.pid)
         expect("options", found["options"]["HAKMEM_LIVE"], {"value": "1", "source": "environment"})
@@ -122,19 +122,19 @@ def case_figures(_):
             harness.fail(f"no caches, or no refreshes: {found['caches']}, {found['live_page']}")
         program.tell()
         program.hear("half")
-        until("half of the blocks", lambda: live_of_256(program.pid) == program.said["half"])
+        until("half of the blocks", lambda: live_of_224(program.pid) == program.said["half"])
 
 
 def case_forms(folder):
     """The tables, JSON, Prometheus; a saved JSON gives the same as the process."""
     with holder("hold") as program:
-        until("all blocks", lambda: live_of_256(program.pid) == program.said["ready"])
+        until("all blocks", lambda: live_of_224(program.pid) == program.said["ready"])
         text = hakmem("stat", program.pid)
         if not re.search(rf"^process {program.pid} on HAKMEM", text) or "HAKMEM_LIVE=1" not in text:
             harness.fail(f"stat: {text[:200]}")
         metrics = hakmem("stat", program.pid, "--prometheus")
-        if f'hakmem_class_live{{band="C5",size="256"}} {program.said["ready"]}\n' not in metrics:
-            harness.fail(f"no live blocks of 256 bytes in {metrics[:300]}")
+        if f'hakmem_class_live{{band="C5",size="224"}} {program.said["ready"]}\n' not in metrics:
+            harness.fail(f"no live blocks of 224 bytes in {metrics[:300]}")
         path = os.path.join(folder, "saved.json")
         with open(path, "w", encoding="ascii") as file:
             file.write(hakmem("stat", program.pid, "--json"))
@@ -223,7 +223,7 @@ def case_top_once(_):
     with holder("hold") as program:
         for key in "bytes live cached misses locks".split():
             text = hakmem("top", program.pid, "--once", "--interval=0.2", "--sort", key)
-            if f"by {key}" not in text or "\033" in text or not re.search(r"^ +256  C5 ", text, re.M):
+            if f"by {key}" not in text or "\033" in text or not re.search(r"^ +224  C5 ", text, re.M):
                 harness.fail(f"top by {key}: {text}")
         reader, writer = os.pipe()  # as of `| head -1`: no line, as of any other command
         os.close(reader)
@@ -345,7 +345,7 @@ def case_users(_):
     with holder("hold") as program:
         if os.geteuid() != 0:
             return
-        until("the page", lambda: live_of_256(program.pid))
+        until("the page", lambda: live_of_224(program.pid))
         links = [f"/proc/{program.pid}/fd/{name}" for name in os.listdir(f"/proc/{program.pid}/fd")]
         page = next(link for link in links if "hakmem-live" in os.readlink(link))
         expect("mode of the page", os.stat(page).st_mode & 0o777, 0o600)
@@ -369,12 +369,12 @@ def case_family(_):
     with holder("family") as program:
         busy, quiet, other = (program.said[name + "_child"] for name in ("busy", "quiet", "other"))
         program.hear("busy")
-        until("the parent's blocks", lambda: live_of_256(program.pid) == program.said["ready"])
-        until("the child's blocks", lambda: live_of_256(busy) == program.said["busy"])
+        until("the parent's blocks", lambda: live_of_224(program.pid) == program.said["ready"])
+        until("the child's blocks", lambda: live_of_224(busy) == program.said["busy"])
         expect("pid of the child's page", report(busy)["pid"], busy)
         expect_line("a quiet child", hakmem("stat", quiet, status=1), "no live page")
         expect_line("after an exec", hakmem("stat", other, status=1), "does not run on HAKMEM")
-        expect("the parent's blocks", live_of_256(program.pid), program.said["ready"])
+        expect("the parent's blocks", live_of_224(program.pid), program.said["ready"])
 
 
 def case_namespaces(_):
@@ -430,7 +430,7 @@ def case_refused(_):
     """Without a second thread, by the system's or the user's word."""
     for options in ({}, {"PURGE_THREAD": "0"}, {"PURGE_DELAY_MS": "-1"}):
         with holder("refused", **options) as program:
-            until("all blocks", lambda: live_of_256(program.pid) == program.said["ready"])
+            until("all blocks", lambda: live_of_224(program.pid) == program.said["ready"])
             before = report(program.pid)["live_page"]["refreshes"]
             program.tell()
             until("a refresh", lambda: report(program.pid)["live_page"]["refreshes"] > before)
@@ -453,7 +453,7 @@ def case_quiet(_):
     """A program at rest is left alone: no refreshes, and its helper sleeps, which else looks five times a
     second."""
     with holder("hold") as program:
-        until("all blocks", lambda: live_of_256(program.pid) == program.said["ready"])
+        until("all blocks", lambda: live_of_224(program.pid) == program.said["ready"])
 
         def rests():
             before = activity(program.pid)

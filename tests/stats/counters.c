@@ -194,7 +194,7 @@ static void grow_dense(void) {
 static void purge_sparse(void) {
     allocate_some(10 * COUNT, SIZE);
     for (int i = 0; i < 10 * COUNT; i++)
-        if (i % 256) API(free)(blocks[i]);
+        if (i % 292) API(free)(blocks[i]);
     API(malloc_trim)(0);
 }
 

@@ -10,7 +10,7 @@
 
 #include "stats.h"
 
-enum { COUNT = 1000, SIZE = 256, JSON_SIZE = 1 << 18 };
+enum { COUNT = 1000, SIZE = 224, JSON_SIZE = 1 << 18 };
 
 static void *blocks[COUNT];
 

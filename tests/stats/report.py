@@ -31,7 +31,7 @@ if DEBUG:
     GROUPS += ["refill", "free"]
 CACHE = "tid shard uc_miss refilled flushed tiny_bytes mid_bytes".split()  # then the bands
 MAIN_COLUMNS = "live live_bytes cached_bytes free slabs uc_miss shared_lock remote_frees".split()
-HELD = 1000  # blocks of 256 bytes that the program holds when it ends
+HELD = 1000  # blocks of 224 bytes that the program holds when it ends
 
 
 def expect(what, found, wanted):
@@ -128,7 +128,7 @@ def expect_policy(report, text):
 
 
 def held(report):
-    return next(row["live"] for row in report["classes"] if row["size"] == 256)
+    return next(row["live"] for row in report["classes"] if row["size"] == 224)
 
 
 def case_json(_):
@@ -191,7 +191,7 @@ def case_text(_):
     dump = run(TINY_STATS_DUMP="1").err.decode()
     rows = {line.split()[0]: line.split() for line in dump.splitlines()[2:]}
     names = dump.splitlines()[1].split()
-    for place in ("C5", "256"):
+    for place in ("C5", "224"):
         if int(rows[place][names.index("live")]) < HELD:
             harness.fail(f"{place} has no {HELD} live blocks in {dump}")
     if "MID" in rows or "2304" in rows:

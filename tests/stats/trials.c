@@ -42,7 +42,7 @@ static const struct trial *trial_at(size_t i) {
 /* Every name that a row is read by; returns how many. */
 static size_t names_of(const struct trial *trial, char names[WHERE_MOST][NAME_SIZE]) {
     static const char *const tiers[] = {"tiny", "mid", "large", "huge"};
-    static const char *const of_class[] = {"classes.256", "bands.C5"};
+    static const char *const of_class[] = {"classes.224", "bands.C5"};
     static const char *const of_tier[] = {"tiers.tiny", "tiers.mid", "tiers.large", "tiers.huge"};
     const char *const *places = &trial->group;
     size_t count = 1;

@@ -8,8 +8,8 @@
 
 #include "stats.h"
 
-/* A class that lends, and is not lent to. */
-enum { SIZE = 256, COUNT = 1000, MIB = 1024 * 1024 };
+/* A class whose first blocks are not taken from the class above. */
+enum { SIZE = 224, COUNT = 1000, MIB = 1024 * 1024 };
 
 static const uint64_t any = UINT64_MAX / 2; /* nothing comes near */
 

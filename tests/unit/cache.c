@@ -118,7 +118,7 @@ static void stacks_grow_within_the_budget(void **state) {
 /* Both in one go: whoever is slow more often has the room. `wraps`: the clock goes round
  * in between. */
 static void take_room_from_colder(bool wraps) {
-    enum { COLD = 13, HOT = 17 };
+    enum { COLD = 13, HOT = 17 }; /* odd: none is lent from the class above */
     size_t budget = 128 * KIB;
     hak_cache_t *cache = make_cache(budget);
     for (unsigned turn = 0; turn < 30; turn++) swing(cache, COLD, HELD_MAX);

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "cache/cache.h"
-#include "cache/routes.h"
 #include "debug_record/record.h"
 #include "shard/shard.h"
 
@@ -19,20 +18,12 @@ static inline void set_budget(size_t bytes) {
     hak_cache_set_budget(HAK_MID, bytes);
 }
 
-/* Of a thread that starts. */
-static inline hak_cache_t *make_new_cache(size_t budget) {
+static inline hak_cache_t *make_cache(size_t budget) {
     set_budget(budget);
     hak_records_settle(); /* a program's first malloc did it; before, mid classes have no rings */
     hak_cache_t *cache = hak_cache_make();
     assert_non_null(cache);
     cache->shard = HOME;
-    return cache;
-}
-
-/* Of one that has asked for many blocks of each size: no class is lent to. */
-static inline hak_cache_t *make_cache(size_t budget) {
-    hak_cache_t *cache = make_new_cache(budget);
-    for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) hak_routes_own(cache, i);
     return cache;
 }
 

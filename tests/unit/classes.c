@@ -62,38 +62,19 @@ static void every_alignment_has_a_class_for_every_size(void **state) {
     }
 }
 
-/* What the fast path of the aligned functions relies on; the first blocks of a class are its lender's. */
+/* What the fast path of the aligned functions relies on; the class above may lend its first
+ * blocks to an even one. */
 static void a_rounded_size_has_an_aligned_class(void **state) {
     (void)state;
     for (size_t align = 1; align <= HAK_SMALL_MAX; align *= 2) {
         for (size_t size = align; size <= HAK_SMALL_MAX; size += align) {
-            unsigned index = hak_class_of(size), lender = hak_lender_by_8[(size + 7) / 8];
+            unsigned index = hak_class_of(size);
             REQUIRE(hak_classes[index].size % align == 0, "%zu bytes aligned to %zu have class %u",
                     size, align, index);
-            REQUIRE(hak_classes[lender].size % align == 0,
-                    "%zu bytes aligned to %zu may be lent by class %u", size, align, lender);
+            REQUIRE(index % 2 || hak_classes[index + 1].size % align == 0,
+                    "%zu bytes aligned to %zu may be lent by class %u", size, align, index + 1);
         }
     }
-}
-
-/* Each lender serves itself. It is at most a third larger, and has the alignments of the class. */
-static void lenders_serve_the_sizes_of_their_classes(void **state) {
-    (void)state;
-    for (unsigned index = 1; index <= HAK_CLASS_COUNT; index++) {
-        const unsigned lender = hak_lenders[index];
-        const uint32_t size = hak_classes[index].size, lent = hak_classes[lender].size;
-        assert_int_equal(hak_lenders[lender], lender);
-        REQUIRE(lender >= index && lender <= HAK_CLASS_COUNT, "class %u lends to %u", lender,
-                index);
-        REQUIRE(lent <= 16 || lent * 3 <= size * 4 || index == HAK_CLASS_DYN, "%u bytes for %u",
-                lent, size);
-        REQUIRE(lender == index || hak_classes[lender].count > 1, "a unit for a block of %u", size);
-        for (size_t align = 1; align <= HAK_UNIT_SIZE && lender != index; align *= 2)
-            REQUIRE(!keeps(&hak_classes[index], align) || keeps(&hak_classes[lender], align),
-                    "class %u is aligned to %zu, its lender %u is not", index, align, lender);
-    }
-    for (size_t size = 0; size <= HAK_SMALL_MAX; size++)
-        assert_int_equal(hak_lender_by_8[(size + 7) / 8], hak_lenders[hak_class_of(size)]);
 }
 
 static void table_rows_are_consistent(void **state) {
@@ -122,9 +103,8 @@ static void definition_rows_are_consistent(void **state) {
     assert_int_equal(hak_classes[index].size, bytes);                         \
     assert_true((index) == 1 || (below) == (int)hak_classes[(index)-1].size); \
     assert_true((bytes) > (least) && (bytes) <= (most));
-#define CLASS_BY_8(bytes, below, lender, band) \
-    CLASS_ROW(HAK_CLASS_##bytes, bytes, below, 0, HAK_SMALL_MAX)
-#define CLASS_BY_128(bytes, below, lender, band) \
+#define CLASS_BY_8(bytes, below, band) CLASS_ROW(HAK_CLASS_##bytes, bytes, below, 0, HAK_SMALL_MAX)
+#define CLASS_BY_128(bytes, below, band) \
     CLASS_ROW(HAK_CLASS_##bytes, bytes, below, HAK_SMALL_MAX, HAK_CLASS_MAX)
 #include "classes/classes.def"
 #undef CLASS_BY_8
@@ -219,7 +199,6 @@ int main(void) {
         cmocka_unit_test(blocks_are_aligned),
         cmocka_unit_test(every_alignment_has_a_class_for_every_size),
         cmocka_unit_test(a_rounded_size_has_an_aligned_class),
-        cmocka_unit_test(lenders_serve_the_sizes_of_their_classes),
         cmocka_unit_test(table_rows_are_consistent),
         cmocka_unit_test(definition_rows_are_consistent),
         cmocka_unit_test(offsets_find_their_block),

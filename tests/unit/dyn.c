@@ -126,7 +126,7 @@ static void check_cache(const void *unused) {
     hak_cache_t *cache = hak_cache_make();
     hak_magazine_t *bin = &cache->magazines[HAK_CLASS_DYN];
     CHECK(bin->start_test == 0 && bin->slots == 0, "a stack of a class that is not there");
-    CHECK(hak_shard_has_none(0, HAK_CLASS_DYN), "slabs of a class that is not there");
+    CHECK(!hak_shard_has_slabs(0, HAK_CLASS_DYN), "slabs of a class that is not there");
     hak_dyn_choose(SIZE);
     for (int i = 0; i < COUNT; i++) {
         blocks[i] = hak_cache_pop(cache, HAK_CLASS_DYN);

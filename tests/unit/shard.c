@@ -127,7 +127,7 @@ static void the_kept_slab_serves_other_classes(void **state) {
     hak_shard_release_kept(HOME, FOUR);
     assert_null(bin->empty);
     for (unsigned i = 0; i < HAK_SHARD_CLASS_WORDS * 64; i++) {
-        const bool has = i <= HAK_CLASS_COUNT && hak_bin_of(HOME, i)->adopted != 0;
+        const bool has = i <= HAK_CLASS_COUNT && hak_shard_has_slabs(HOME, i);
         assert_int_equal(hak_shard_classes(HOME, i / 64) >> i % 64 & 1, has);
     }
 }

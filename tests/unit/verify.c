@@ -125,8 +125,6 @@ static const row_t rows[] = {
     {cache_inside, "magazine %p: violated: its pointers point to the start of a block"},
     {cache_limit, "magazine %p: violated: limit = address of a slot, or 0"},
     {cache_capacity, "cache %p: capacity = bytes that its stacks may hold: "},
-    {cache_route,
-     "cache %p: a route leads to its class, or to the lender of a class that is lent to: "},
     {no_stack_block, "magazine %p: violated: without a stack it holds no block"},
     {no_stack_limit, "magazine %p: violated: without a stack no top is below the limit"},
     {area_guard, "area %p: violated: committed + a page <= reserved"},

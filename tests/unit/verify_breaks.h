@@ -154,7 +154,6 @@ static void cache_class(void) { *world.magazine->top = world.warm->base; }
 static void cache_inside(void) { *world.magazine->top = (char *)*world.magazine->top + 16; }
 static void cache_limit(void) { world.magazine->limit += 1 << 20; }
 static void cache_capacity(void) { hak_cache->capacity[HAK_TINY]++; }
-static void cache_route(void) { hak_cache->route[1] += 1 << HAK_MAGAZINE_SHIFT; }
 static hak_magazine_t *unused_magazine(void) {
     for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++)
         if (!hak_cache->magazines[i].slots) return &hak_cache->magazines[i];
