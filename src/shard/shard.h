@@ -78,8 +78,9 @@
  *    between F1 and F2; one that comes just after the take is no different, and cannot be told by anybody.
  *    Rejected: S goes to another bin, or comes back from the pool, with its remote words as they were. T would see F1
  *    there, and F, which finds that S has gone, take it back: the block would be lost, and told twice. They are
- *    cleared while S belongs to nobody; an F1 after that is taken back before F2. It takes two second frees into one
- *    word, one before and one after, to come to the same.
+ *    cleared while S belongs to nobody, and an F1 after that is taken back before F2. That is no cure for an F that stands
+ *    between F1 and F2 meanwhile: where the block's new owner frees it rightly by another CPU, F's undo takes that bit
+ *    away, and the block is lost, after one report; or the right free comes first, and F is not told.
  *  Two cases of a double free stay undetected: S is released and used again twice between two loads of
  *  F; or F is stopped just before F1 or F2 while S and its record become another bin's, in which the same
  *  remote word, or remote_words, is not 0, so that F does not look again. Rejected: to pin S by a word of
