@@ -273,7 +273,7 @@ static bool may_stream(const hak_cache_t *cache, unsigned class_index) {
     if (bytes <= STREAM_BYTES) return !is_mid(class_index) || way_of(magazine) == REFILLED;
     return is_mid(class_index) && way_of(magazine) == REFILLED && is_stream(cache, class_index) &&
            (bytes <= STREAM_MID_BYTES ||
-            magazine->slots * 2 < hak_option(HAK_OPTION_POOL_MIN_BUNDLE));
+            (int64_t)magazine->slots * 2 < hak_option(HAK_OPTION_POOL_MIN_BUNDLE));
 }
 
 /* Notes a slow call that goes the same way as the last one. True when the stack should double

@@ -277,6 +277,7 @@ static bool open_end(char *block, uint64_t note, size_t size) {
 }
 
 void *hak_big_resize(void *block, uint64_t note, size_t size) {
+    HAK_ASSERT(block != NULL);
     size_t whole = whole_of(size), old = hak_big_size(note);
     bool huge = is_huge(block);
     if ((whole > HAK_LARGE_MAX) != huge) return NULL;
