@@ -23,6 +23,7 @@ import harness  # noqa: E402
 
 COMMAND, LIBRARY, LOAD = sys.argv[1], os.path.realpath(sys.argv[2]), sys.argv[3]
 CLOSE = 0.05  # of the resident heap: the goal
+SMALL_PAGES = {"HAKMEM_THP": "0"}  # one huge page more or less is 2 MiB: 5 % of a heap of 40 MiB
 MAGIC, CHUNK = 8, 16  # bytes of the file's head and of a chunk's
 SCRIPT = """
 import json, sys
@@ -56,8 +57,8 @@ def record(trace, *words, env=None, more=()):
     return result.out.decode()
 
 
-def replay(trace, *words):
-    return json.loads(must(hakmem("replay", "--json", *words, trace)).out)
+def replay(trace, *words, env=None):
+    return json.loads(must(hakmem("replay", "--json", *words, trace, env=env)).out)
 
 
 def said(text):
@@ -113,8 +114,8 @@ def case_resident(folder):
     trace = os.path.join(folder, "resident")
     record(trace, LOAD, 1, 150000)
     for name, preload in (("system", None), ("hakmem", LIBRARY)):
-        plain = harness.must_run([LOAD, "1", "150000"], env={"LD_PRELOAD": preload})
-        found = replay(trace, f"--alloc={name}")
+        plain = harness.must_run([LOAD, "1", "150000"], env={"LD_PRELOAD": preload, **SMALL_PAGES})
+        found = replay(trace, f"--alloc={name}", env=SMALL_PAGES)
         expect_close(name, found["heap_at_peak_kb"], said(plain.out.decode())[1])
     untouched = replay(trace, "--alloc=system", "--touch=none")
     expect("touch", untouched["touch"], "none")
@@ -251,8 +252,8 @@ def case_python(folder):
     trace = os.path.join(folder, "python")
     record(trace, *words, env=env)
     for name, preload in (("hakmem", LIBRARY), ("system", None)):
-        plain = harness.must_run(words, env={**env, "LD_PRELOAD": preload})
-        found = replay(trace, f"--alloc={name}")
+        plain = harness.must_run(words, env={**env, "LD_PRELOAD": preload, **SMALL_PAGES})
+        found = replay(trace, f"--alloc={name}", env=SMALL_PAGES)
         whole(found)
         expect_close(name, found["heap_most_kb"], int(plain.out))
 
@@ -290,8 +291,8 @@ def case_redis(folder):
         sys.exit(77)
     trace = os.path.join(folder, "trace")
     redis(folder, [COMMAND, "record", "--out", trace, "--"])
-    plain = redis(folder, [], {"LD_PRELOAD": LIBRARY})
-    found = replay(trace)
+    plain = redis(folder, [], {"LD_PRELOAD": LIBRARY, **SMALL_PAGES})
+    found = replay(trace, env=SMALL_PAGES)
     whole(found)
     expect_close("redis on hakmem", found["heap_most_kb"], plain)
 
