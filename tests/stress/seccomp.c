@@ -61,6 +61,15 @@ static void memory_calls_only(unsigned error) {
           "no filter is at work");
 }
 
+/* SECCOMP_MODE_STRICT as a filter: a process that has a filter already, as all in a container, cannot enter that mode. */
+static void read_and_write_only(void) {
+    struct sock_filter filter[] = {
+        LOAD(nr),      ALLOWED(read),         ALLOWED(write),
+        ALLOWED(exit), ALLOWED(rt_sigreturn), ANSWER(SECCOMP_RET_KILL),
+    };
+    install(filter, sizeof filter / sizeof *filter);
+}
+
 /* ---- Blocks ---------------------------------------------------------------------------------- */
 
 static const size_t sizes[] = {24, 200, 3000, 20000, 65000, 200000, 900000, 1500000, 9000000};
@@ -125,7 +134,7 @@ _Noreturn static void ends_only_by_itself(unsigned long before) {
     for (unsigned i = 0; i < HELD; i++) blocks[0][i] = API(malloc)(100 + i);
     for (unsigned i = 0; i < HELD; i++) API(free)(blocks[0][i]);
     pairs(before);
-    CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) == 0, "no strict mode");
+    read_and_write_only();
     pairs(AFTER);
     for (;;) syscall(SYS_exit, 0); /* exit_group is not allowed */
 }
