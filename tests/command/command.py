@@ -218,7 +218,7 @@ def case_status_and_signals(_):
                                stdout=subprocess.PIPE)
     process.stdout.readline()
     process.terminate()
-    expect("a signal from outside", process.wait(20), -signal.SIGTERM)
+    expect("a signal from outside", process.wait(60), -signal.SIGTERM)
     result = hakmem("run", "--", "cat", stdin=b"through")
     expect("standard input and output", result.out, b"through")
 
@@ -315,7 +315,7 @@ def case_capabilities(folder):
     # VFS_CAP_REVISION_2, effective; CAP_NET_BIND_SERVICE permitted.
     os.setxattr(witness, "security.capability", struct.pack("<5I", 0x02000001, 1 << 10, 0, 0, 0))
     result = subprocess.run([copies[0], "run", witness], capture_output=True, user=NOBODY,
-                            group=NOBODY, extra_groups=[], env={}, timeout=60, check=False)
+                            group=NOBODY, extra_groups=[], env={}, timeout=60 * harness.PATIENCE, check=False)
     result.status, result.out, result.err = result.returncode, result.stdout, result.stderr
     expect_line(result, 125, witness, "file capabilities")
 

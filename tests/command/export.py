@@ -35,7 +35,7 @@ def exporter(*words, status=0, end=signal.SIGTERM):
             harness.fail(f"the exporter says {line!r}, {process.stderr.read()!r}")
         yield int(place[1])
         process.send_signal(end)
-        expect("status of the exporter", process.wait(10), status)
+        expect("status of the exporter", process.wait(60), status)
         expect("stderr of the exporter", process.stderr.read(), b"")
     finally:
         process.kill()
@@ -45,7 +45,7 @@ def exporter(*words, status=0, end=signal.SIGTERM):
 
 
 def ask(port, method="GET", path="/metrics"):
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
     connection.request(method, path)
     response = connection.getresponse()
     body = response.read().decode()
@@ -123,7 +123,7 @@ def case_detached(_):
             expect("processes", until("the figures", seen)["hakmem_up"], {labels_of(program.pid): 1})
             expect("the exporter", process.poll(), None)
             process.terminate()
-            expect("status of the exporter", process.wait(10), 0)
+            expect("status of the exporter", process.wait(60), 0)
         finally:
             process.kill()
             process.wait()
@@ -227,7 +227,7 @@ def case_over_time(_):
         json.loads(endless.stdout.readline())
         program.process.kill()
         program.process.wait()
-        rest, _ = endless.communicate(timeout=20)
+        rest, _ = endless.communicate(timeout=120)
         expect("status", endless.returncode, 0)
         for line in rest.splitlines():
             json.loads(line)

@@ -78,7 +78,7 @@ class Holder:
 
     def end(self):
         self.process.stdin.close()
-        expect("status of the program", self.process.wait(120), 0)
+        expect("status of the program", self.process.wait(60 * harness.PATIENCE), 0)
 
 
 @contextlib.contextmanager
@@ -228,7 +228,7 @@ def case_top_once(_):
         reader, writer = os.pipe()  # as of `| head -1`: no line, as of any other command
         os.close(reader)
         ended = subprocess.run([COMMAND, "top", str(program.pid), "--interval", "0.1"], stdin=subprocess.DEVNULL,
-                               stdout=writer, stderr=subprocess.PIPE, check=False, timeout=60)
+                               stdout=writer, stderr=subprocess.PIPE, check=False, timeout=60 * harness.PATIENCE)
         os.close(writer)
         expect("a reader that is gone", (ended.returncode, ended.stderr), (-signal.SIGPIPE, b""))
 
@@ -270,7 +270,7 @@ class Screen:
 
     def expect_end(self, how):
         """Status 0, and the terminal as it was."""
-        expect(f"status after {how}", self.process.wait(120), 0)
+        expect(f"status after {how}", self.process.wait(60 * harness.PATIENCE), 0)
         if not self.read().replace("\r", "").count("\033[?25h\033[?1049l"):
             harness.fail(f"{how}: the screen is not given back: {self.seen[-200:]!r}")
         expect(f"terminal after {how}", termios.tcgetattr(self.slave), self.before)

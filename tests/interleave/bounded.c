@@ -12,7 +12,7 @@ enum {
     WORDS_MAX = 16384, /* a power of two */
     LEARNING = 12,     /* executions by chance before the systematic ones */
     SAMPLE_PREEMPTIONS = 4,
-    SECONDS_MOST = 60, /* of one execution: more is an endless loop without a step */
+    SECONDS_MOST = 240, /* of one execution: more is an endless loop without a step */
 };
 
 /* What all processes of a search share. */

@@ -294,7 +294,7 @@ def case_signal(library, program):
             most = bound(10000, 1024, 524288)
             if abs(total[0] - 10000) > most + 500:
                 harness.fail(f"{total[0]} blocks in use, not 10000 +- {most:.0f}")
-        process.communicate(b"\n", timeout=60)
+        process.communicate(b"\n", timeout=60 * harness.PATIENCE)
         if process.returncode != 0:
             harness.fail(f"the program ends with {process.returncode}")
         read(f"{folder}/p.{process.pid}")
@@ -309,7 +309,7 @@ def case_signal_refused(library, program):
     for number in (1, 2, 3):
         process.send_signal(signal.SIGUSR2)
         signal.sigtimedwait([], 0.1)
-    lines = process.communicate(b"\n", timeout=60)[1].decode().splitlines()
+    lines = process.communicate(b"\n", timeout=60 * harness.PATIENCE)[1].decode().splitlines()
     wanted = [f"hakmem: the heap profile cannot be written to /nonexist/p{number}: the folder does not exist (2)"
               for number in (".1", "")]
     if process.returncode != 0 or lines != wanted:
@@ -351,7 +351,7 @@ def case_unsampled(library, program):
                                    env={**os.environ, **env})
         process.stdout.readline()
         process.send_signal(signal.SIGUSR2)
-        process.communicate(b"\n", timeout=60)
+        process.communicate(b"\n", timeout=60 * harness.PATIENCE)
         left = os.listdir(folder)
         if process.returncode != 0 or left != [f"{process.pid}.1"]:
             harness.fail(f"status {process.returncode}, and the files {left}")
@@ -410,7 +410,7 @@ def case_culprit(library, program, command):
                 break
             signal.sigtimedwait([], 0.1)
         process.send_signal(signal.SIGUSR2)
-        process.communicate(b"\n", timeout=60)
+        process.communicate(b"\n", timeout=60 * harness.PATIENCE)
         told = words.warnings(lab_read.read(f"{folder}/p.1"), looked[0])
     pattern = (r"(\d+) % of resident memory, .* is pinned by ([\d,]+) blocks of 128 bytes, 3 % of a page each;"
                r" (\d+) % of the blocks of this size in use come from one call: remembers( \(\S+\))?$")

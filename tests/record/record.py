@@ -277,7 +277,7 @@ def redis(folder, words, env=None):
         with open(f"/proc/{process.pid}/status") as status:
             resident = int(status.read().split("RssAnon:")[1].split()[0])
         harness.run(["redis-cli", "-s", socket, "shutdown", "nosave"])
-        process.wait(60)
+        process.wait(60 * harness.PATIENCE)
     finally:
         process.kill()
         process.wait()

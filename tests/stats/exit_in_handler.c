@@ -42,7 +42,7 @@ static void interrupted(unsigned number) {
     sigset_t signals;
     pthread_t thread;
     long delay_us = 500 + (long)(number * 37 % 4000);
-    alarm(SECONDS);
+    alarm(SECONDS * PATIENCE);
     signal(SIGPROF, end);
     sigemptyset(&signals);
     sigaddset(&signals, SIGPROF);

@@ -342,7 +342,7 @@ def case_gone(_):
     os.close(read_end)
     env = {name: value for name, value in os.environ.items() if not name.startswith("HAKMEM_")}
     process = subprocess.run([PROGRAM, "exit"], stderr=write_end, env=env | {"HAKMEM_STATS": "text"},
-                             timeout=60, check=False)
+                             timeout=60 * harness.PATIENCE, check=False)
     expect("status", process.returncode, 0)
 
 

@@ -63,7 +63,7 @@ static void check_started(void) {
 }
 
 static void child(unsigned long calls) {
-    alarm(CHILD_SECONDS);
+    alarm(CHILD_SECONDS * PATIENCE);
     struct load load = {.rng = rng_make(5), .most = 2000000};
     CHECK(plugin_calls() == calls + 2, "the child ran %lu handlers", plugin_calls() - calls);
     load_run(&load, 100);

@@ -42,7 +42,7 @@ static void *thread_of_child(void *argument) {
 
 static void child(unsigned long index, void **inherited) {
     signal(SIGALRM, SIG_DFL); /* the parent's watchdog would speak */
-    alarm(CHILD_SECONDS);
+    alarm(CHILD_SECONDS * PATIENCE);
     struct load load = {.rng = rng_make(index), .most = 200000};
     load_run(&load, 400);
     for (size_t i = 0; i < INHERITED; i++)

@@ -116,7 +116,7 @@ static void *work(void *argument) {
 static void go_on_alone(unsigned long count) {
     pthread_t threads[THREADS_MOST];
     int status;
-    alarm(CHILD_SECONDS);
+    alarm(CHILD_SECONDS * PATIENCE);
     for (unsigned long i = 0; i < 20; i++) {
         CHECK(pthread_create(threads, NULL, work, (void *)i) == 0, "no thread in the child");
         pthread_join(threads[0], NULL);
@@ -125,7 +125,7 @@ static void go_on_alone(unsigned long count) {
         CHECK(pthread_create(&threads[i], NULL, work, (void *)i) == 0, "no thread in the child");
     pid_t pid = fork();
     if (pid == 0) {
-        alarm(CHILD_SECONDS);
+        alarm(CHILD_SECONDS * PATIENCE);
         work((void *)1);
         _exit(0);
     }

@@ -59,7 +59,7 @@ static void fork_here(int unused) {
     is_in_handler = 1;
     pid_t pid = fork();
     if (pid == 0) {
-        alarm(CHILD_SECONDS);
+        alarm(CHILD_SECONDS * PATIENCE);
         if (!returns) {
             use_memory();
             _exit(0);
@@ -80,7 +80,7 @@ static void raise_signal(void) {
 /* Of a fork that was interrupted, or of a child of the handler, which goes on with it. */
 static void end_child(pid_t pid) {
     int status = 0;
-    alarm(CHILD_SECONDS);
+    alarm(CHILD_SECONDS * PATIENCE);
     if (pid > 0 && waitpid(pid, &status, 0) == pid) /* the child's own */
         CHECK(status == 0, "a child's child ended with %#x", (unsigned)status);
     use_memory();

@@ -213,7 +213,7 @@ static void in_a_child(void (*script)(void)) {
     pid_t pid = fork();
     CHECK(pid >= 0, "no process");
     if (pid == 0) {
-        alarm(20);
+        alarm(20 * PATIENCE);
         script();
         _exit(0);
     }

@@ -9,6 +9,10 @@ import subprocess
 import sys
 import tempfile
 
+# Bounds on time find what hangs. They are said for an idle machine, and so many times as long are given, as
+# in check.h and tests.cmake.
+PATIENCE = 4
+
 
 def fail(text):
     """Ends the test with one line that says what is wrong."""
@@ -42,7 +46,7 @@ def where(pid):
 
 
 def run(argv, *, seconds=60, env=None, cwd=None, stdin=b"", address_space=None, what=""):
-    """Runs a program to its end. Past its time the whole process group is killed, and that fails.
+    """Runs a program to its end. Past its time, times PATIENCE, the whole process group is killed, and that fails.
 
     env holds additions to the environment (None removes a name); address_space is a limit in bytes; what
     tells this run from others of the program.
@@ -65,7 +69,7 @@ def run(argv, *, seconds=60, env=None, cwd=None, stdin=b"", address_space=None, 
     except FileNotFoundError:
         fail(f"{argv[0]} is missing; tests/install_deps.sh installs what the tests need")
     try:
-        out, err = process.communicate(stdin, timeout=seconds)
+        out, err = process.communicate(stdin, timeout=seconds * PATIENCE)
     except subprocess.TimeoutExpired:
         fail(f"{' '.join(argv)}: still running after {seconds} s; {what} {where(process.pid)}")
     finally:

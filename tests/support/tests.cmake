@@ -1,5 +1,9 @@
 # How test programs are built, and how tests are given to CTest.
 
+# Bounds on time find what hangs. They are said for an idle machine, and so many times as long are given, as in
+# check.h and harness.py.
+set(PATIENCE 4)
+
 # Sanitizers and asserts cost time, so counts of operations are divided by this.
 if(HAKMEM_SANITIZE STREQUAL "thread")
     set(DOSE_DIVISOR 20)
@@ -89,10 +93,17 @@ function(hak_test_program target form)
     endif()
 endfunction()
 
+# Ends the test after so many seconds, times PATIENCE.
+function(hak_bound name seconds)
+    math(EXPR most "${seconds} * ${PATIENCE}")
+    set_tests_properties(${name} PROPERTIES TIMEOUT ${most})
+endfunction()
+
 function(hak_add_one name label seconds)
     cmake_parse_arguments(PARSE_ARGV 3 one "PRELOAD;SERIAL" "" "COMMAND")
     add_test(NAME ${name} COMMAND ${one_COMMAND})
-    set_tests_properties(${name} PROPERTIES LABELS "${label}" TIMEOUT ${seconds})
+    hak_bound(${name} ${seconds})
+    set_tests_properties(${name} PROPERTIES LABELS "${label}")
     # CTest begins with what may take longest, also before it has measured anything: so no CPU waits for
     # the last test.
     if(seconds GREATER 180)

@@ -241,7 +241,7 @@ static int is_gone[2]; /* a pipe: the thread that forked has ended */
 
 static void go_on_in_child(const hak_cache_t *own) {
     char byte;
-    alarm(SECONDS);
+    alarm(SECONDS * PATIENCE);
     CHECK(read(is_gone[0], &byte, 1) == 1, "no word from the parent");
     CHECK(hak_thread_cache() == own, "the only thread has another cache than before");
     start_others(own);

@@ -141,7 +141,7 @@ static void forks_do_not_keep_the_lock(void) {
         pid_t pid = fork();
         CHECK(pid >= 0, "no child");
         if (pid == 0) {
-            alarm(20);
+            alarm(20 * PATIENCE);
             hak_band_cost_apply();
             _exit(0);
         }

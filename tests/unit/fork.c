@@ -220,7 +220,7 @@ static void a_fork_alone_leaves_the_gate_to_another_one(void **state) {
     atomic_store(&phase, ALONE);
     pid_t pid = fork();
     if (pid == 0) {
-        alarm(SECONDS);
+        alarm(SECONDS * PATIENCE);
         for (unsigned i = 0; i < 3; i++) hakmem_free(hakmem_malloc(100000 << i));
         _exit(hak_gate_is_awaited());
     }

@@ -143,7 +143,7 @@ static void step(void) {
     if (fork_in == 0 || --fork_in > 0) return;
     pid_t pid = fork();
     is_child = pid == 0;
-    if (is_child) alarm(SECONDS);
+    if (is_child) alarm(SECONDS * PATIENCE);
     if (is_child && starts_threads) start_in_child();
     if (is_child) return;
     CHECK(waitpid(pid, &status, 0) == pid && status == 0, "a child ended with status %#x", status);
@@ -349,7 +349,7 @@ static void *start_and_allocate(void *forks) {
 
 static _Noreturn void start_and_end_one(bool forks) {
     pthread_t thread;
-    alarm(SECONDS);
+    alarm(SECONDS * PATIENCE);
     starts_threads = forks;
     CHECK(pthread_create(&thread, NULL, start_and_allocate, forks ? &starts_threads : NULL) == 0,
           "no thread");

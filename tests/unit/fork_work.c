@@ -26,7 +26,7 @@ static void fork_as_a_handler(void) {
     const pid_t pid = fork();
     is_child = pid == 0;
     if (is_child)
-        alarm(SECONDS);
+        alarm(SECONDS * PATIENCE);
     else
         CHECK(waitpid(pid, &status, 0) == pid && status == 0, "a child ended with status %#x",
               status);
