@@ -12,6 +12,7 @@ import tempfile
 # Bounds on time find what hangs. They are said for an idle machine, and so many times as long are given, as
 # in check.h and tests.cmake.
 PATIENCE = 4
+NOBODY = 65534  # the number of a user without rights
 
 
 def fail(text):
@@ -92,6 +93,16 @@ def must_run(argv, **options):
 def real_python():
     """The interpreter itself; a shim or wrapper would hide what is measured."""
     return os.path.realpath(sys.executable)
+
+
+def nobody_runs(path):
+    """May this process become nobody, and nobody run what lies there? Not in every container, and not below a folder
+    that is its owner's alone."""
+    try:
+        return subprocess.run(["test", "-x", path], user=NOBODY, group=NOBODY, extra_groups=[],
+                              check=False).returncode == 0
+    except (OSError, subprocess.SubprocessError):
+        return False
 
 
 def need(*programs):
