@@ -324,9 +324,12 @@ def case_fifo(folder):
     os.mkfifo(path)
     one_line(path, "no process reads from it")
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    fcntl.fcntl(reader, 1031, 1 << 20)  # F_SETPIPE_SZ
-    expect("stderr", run(STATS="json", STATS_FILE=path).err, b"")
-    parse(os.read(reader, 1 << 20))
+    try:
+        fcntl.fcntl(reader, 1031, 1 << 20)  # F_SETPIPE_SZ
+        expect("stderr", run(STATS="json", STATS_FILE=path).err, b"")
+        parse(os.read(reader, 1 << 20))
+    except PermissionError:
+        print("left out: this user has too many pipes for a long one")
     fcntl.fcntl(reader, 1031, 4096)
     one_line(path, "its reader has read nothing for a second", "json")  # more than the pipe holds
     os.close(reader)

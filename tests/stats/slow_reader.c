@@ -5,6 +5,8 @@
  * stderr of the child is a pipe that nobody reads, and a thread of it prints until the pipe is full. Then
  * another thread reads figures, refreshes the live page in its slow calls, forks, and ends the process,
  * whose statistics are written. */
+#define _GNU_SOURCE
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -30,15 +32,17 @@ static uint64_t now_ms(void) {
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* Returns when the printing thread waits: the pipe holds the same, and nearly all it can. */
+/* Returns when the printing thread waits: the pipe holds the same, and nearly all it can. A user with many pipes
+ * gets short ones. */
 static void await_full(int reader) {
     int held = -1, before;
+    const int room = fcntl(reader, F_GETPIPE_SZ);
     struct timespec pause = {0, 50000000};
     do {
         before = held;
         nanosleep(&pause, NULL);
         CHECK(ioctl(reader, FIONREAD, &held) == 0, "no length of the pipe");
-    } while (held != before || held < 32768);
+    } while (held != before || held < room / 2);
 }
 
 static void use(void) {
