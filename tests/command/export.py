@@ -175,7 +175,7 @@ def case_bad(_):
                                     (["--listen", "65536"], 2, "no port"),
                                     (["--listen", "127.0.0.1:"], 2, "no port"),
                                     (["--listen"], 2, "needs a value"),
-                                    (["--listen", "nowhere.invalid:1"], 2, "cannot listen"),
+                                    (["--listen", "no..where:1"], 2, "cannot listen"),
                                     (["--listen", port, program.pid], 1, "in use"),
                                     (["x"], 2, "'x' is no process"), (["--x"], 2, "not known"),
                                     ([live.NO_PROCESS], 1, "there is no process"),

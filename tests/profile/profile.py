@@ -286,7 +286,7 @@ def case_signal(library, program):
         for number in (1, 2):
             path = f"{folder}/p.{process.pid}.{number}"
             process.send_signal(signal.SIGUSR2)
-            for _ in range(1000):
+            for _ in range(10000):
                 if os.path.exists(path) and "[vdso]" in open(path, encoding="ascii").read():
                     break
                 signal.sigtimedwait([], 0.01)
@@ -402,7 +402,7 @@ def case_culprit(library, program, command):
                                    env={**os.environ, **env})
         process.stdout.readline()
         looked = []
-        for _ in range(100):  # the map on the page is renewed every few seconds
+        for _ in range(1000):  # the map on the page is renewed every few seconds, on a loaded machine later
             shown = harness.must_run([command, "stat", str(process.pid), "--json", "--map"])
             looked = state.read(shown.out.decode(), "stat")
             told = words.warnings(None, looked[0])
