@@ -259,6 +259,9 @@ def case_reach(library, program):
                           ("alone", {"HAKMEM_PROF": "1", "HAKMEM_PROF_RATE": "1",
                                      "HAKMEM_PROF_FILE": "/dev/null"})):
         lines, lost, reached = report_of_leaks(library, [program, what], **options)
+        if "the system does not let the process read its memory" in lines[0] and not harness.reads_memory():
+            print(f"{what} {options}: left out: {lines[0]}")
+            continue
         if what == "helper":  # 2,000 blocks more; the last 8 can be reached
             lost_more, kept_more, more = {50000 * 1992: 1992}, {50000 * 8: 8}, 50000 * 2000
         else:

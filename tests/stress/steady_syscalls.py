@@ -19,6 +19,7 @@ CALLS = ("mmap", "munmap", "madvise", "mprotect")
 
 
 def main():
+    harness.skip_untraced()
     benchmark = sys.argv[1]
     limit = int(sys.argv[2]) if len(sys.argv) > 2 else 40
     with tempfile.TemporaryDirectory() as folder:

@@ -1,5 +1,6 @@
 """What the Python tests share: bounded runs, one failure line, HAKMEM by preload."""
 
+import ctypes
 import glob
 import os
 import resource
@@ -103,6 +104,24 @@ def nobody_runs(path):
                               check=False).returncode == 0
     except (OSError, subprocess.SubprocessError):
         return False
+
+
+def skip_untraced():
+    """Ends the test as skipped where no process may trace another, as debuggers do: some filters of containers."""
+    pid = os.fork()
+    if pid == 0:
+        os._exit(ctypes.CDLL(None).ptrace(0, 0, 0, 0) != 0)  # PTRACE_TRACEME
+    if os.waitpid(pid, 0)[1] != 0:
+        print("skipped: a process may not trace another here")
+        sys.exit(77)
+
+
+def reads_memory():
+    """May a process read another's memory, or its own by that call?"""
+    word, copy = ctypes.c_long(1), ctypes.c_long(0)
+    local, remote = ((ctypes.c_size_t * 2)(ctypes.addressof(value), 8) for value in (copy, word))
+    return ctypes.CDLL(None).process_vm_readv(os.getpid(), local, ctypes.c_ulong(1), remote, ctypes.c_ulong(1),
+                                              ctypes.c_ulong(0)) == 8
 
 
 def need(*programs):
