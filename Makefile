@@ -2,7 +2,7 @@
 # `make help` lists them.
 
 PREFIX      ?= /usr/local
-JOBS        ?= $(shell nproc 2>/dev/null || echo 2)
+JOBS        ?= $(shell scripts/jobs.sh)
 # Many tests wait most of their time.
 TEST_JOBS   ?= $(shell echo $$(($(JOBS) * 2)))
 T           ?=

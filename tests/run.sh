@@ -10,6 +10,10 @@ case ${1:-} in -*) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;; esac
 presets=$1 python=$2
 shift 2
 
+# What pytest takes for itself otherwise are all CPUs of the machine.
+PYTEST_XDIST_AUTO_NUM_WORKERS=${PYTEST_XDIST_AUTO_NUM_WORKERS:-$(scripts/jobs.sh)}
+export PYTEST_XDIST_AUTO_NUM_WORKERS
+
 log=build/test-logs
 rm -rf $log
 mkdir -p $log

@@ -188,7 +188,7 @@ def test_every_script_reads_before_it_builds(tried, name):
     one_line(tried, [script(f"{name}.sh"), *words, "--no-such-option"], USAGE, "--no-such-option")
 
 
-HELPERS = ("scripts/install_deps.sh", "scripts/guides.py", "scripts/site.py", "tests/install_deps.sh",
+HELPERS = ("scripts/install_deps.sh", "scripts/jobs.sh", "scripts/guides.py", "scripts/site.py", "tests/install_deps.sh",
            "tests/run.sh", "tests/fuzz/run.sh", "tests/changed.py")  # fmt: skip
 
 
