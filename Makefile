@@ -46,6 +46,11 @@ TIDY_FILES = $(shell find src tools -type f -name '*.c')
 CLANG_FORMAT = $(or $(shell command -v clang-format-16),clang-format)
 CLANG_TIDY   = $(or $(shell command -v clang-tidy-16),clang-tidy)
 
+# The settings of the one who tests are not those of the tests.
+ifneq ($(filter test test-full test-changed lab-test,$(MAKECMDGOALS)),)
+  unexport $(filter-out HAKMEM_BENCH_%,$(filter HAKMEM_%,$(.VARIABLES)))
+endif
+
 # One line, before anything is built.
 ifneq ($(filter bench-report,$(MAKECMDGOALS)),)
   ifneq ($(FROM),)
