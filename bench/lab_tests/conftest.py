@@ -114,7 +114,7 @@ def browser():
 
     with sync_playwright() as tools:
         found = tools.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+            executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-dev-shm-usage"]
         )
         yield found
         found.close()
