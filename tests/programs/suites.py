@@ -124,6 +124,15 @@ def finds(runner):
     print(f"{len(MADE_UP)} made-up suites")
 
 
+def short_parts(kept):
+    """If they are there: distributions have Python's tests, or some of them, in a package of their own."""
+    missing = set(PYTHON_SHORT) - set(SUITES["CPython"].parts(kept))
+    if missing:
+        print(f"skipped: {sys.executable} has no {', '.join(missing)} (Debian: libpython3-testsuite)")
+        sys.exit(77)
+    return list(PYTHON_SHORT)
+
+
 def row_name(name, profile):
     return f"{name}, {profile}" if profile else name
 
@@ -161,7 +170,7 @@ def main():
         runner = Runner(os.path.realpath(words.library), os.path.realpath(words.witness), kept, words.profile)
         if words.dose == "finds":
             return finds(runner)
-        chosen = {"CPython": list(PYTHON_SHORT)} if words.dose == "short" else {}
+        chosen = {"CPython": short_parts(kept)} if words.dose == "short" else {}
         for word in words.suites or ([] if chosen else SUITES):
             name, _, part = word.partition(":")
             if name not in SUITES:
