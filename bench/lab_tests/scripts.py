@@ -37,7 +37,7 @@ def real_library(target):
     subprocess.run(
         ["cc", "-std=gnu11", "-D_GNU_SOURCE", "-O0", "-shared", "-fPIC", "-pthread",
          "-fvisibility=hidden", "-I", ROOT / "src", "-I", ROOT / "include", "-o", target, *sources],
-        check=True, timeout=120,
+        check=True, timeout=300,
     )  # fmt: skip
     return target
 

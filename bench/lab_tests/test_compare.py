@@ -142,7 +142,7 @@ def test_ctrl_c_keeps_results_and_resume_ends_them(build, tmp_path):
     """From the command line: stopped in the middle, reported, gone on with."""
     process = subprocess.Popen(
         bench(build, "--alloc", "system,null", "--rows", "mixed:200K/32/1024,mixed:1M/512/256",
-              "--rounds", 3, "--seconds", "0.1", "--warm", 0, "--out", tmp_path),
+              "--rounds", 3, "--seconds", "0.3", "--warm", 0, "--out", tmp_path),
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     lines, begun = tmp_path / "samples.jsonl", time.monotonic()

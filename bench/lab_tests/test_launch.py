@@ -112,9 +112,16 @@ def test_unknown_command_and_missing_launcher(launcher, build):
         Launcher(build / "absent").run(["true"])
 
 
-def test_while_running_is_called(launcher):
-    seen = []
-    launcher.run(["sleep", "0.2"], while_running=seen.append)
+def test_while_running_is_called(launcher, tmp_path):
+    """The command ends after three calls, whenever they come."""
+    seen, note = [], tmp_path / "note"
+
+    def look(pid):
+        seen.append(pid)
+        if len(seen) == 3:
+            note.write_text("")
+
+    launcher.run(["sh", "-c", f"until test -e {note}; do sleep 0.01; done"], while_running=look)
     assert len(seen) >= 3 and len(set(seen)) == 1
 
 

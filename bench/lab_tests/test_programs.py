@@ -194,7 +194,7 @@ def test_nothing_is_left_running(folder):
             [folder / command[0], *command[1:]], start_new_session=True,
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
-        assert process.wait(20) == 0
+        assert process.wait(120) == 0
         assert not leftovers(process.pid)
 
 
@@ -266,16 +266,20 @@ def processes_with(text):
 @redis_only
 def test_redis_ends_with_its_launcher(launcher, tmp_path):
     """The server and the load both name their socket, which is in our folder."""
-    seen = []
+    seen = [0]
 
     def look(_pid):
         seen.append(len(processes_with(str(tmp_path))))
 
-    outcome = launcher.run(
-        [sys.executable, LOAD, "100000000"], limit=1.0, environment={"TMPDIR": str(tmp_path)},
-        while_running=look,
-    )  # fmt: skip
-    assert outcome.cost["timed_out"] and max(seen) >= 2
+    for limit in (1, 10, 100):  # on a busy machine it may be seconds until both are there
+        outcome = launcher.run(
+            [sys.executable, LOAD, "100000000"], limit=limit, environment={"TMPDIR": str(tmp_path)},
+            while_running=look,
+        )  # fmt: skip
+        assert outcome.cost["timed_out"]
+        if max(seen) >= 2:
+            break
+    assert max(seen) >= 2
     assert wait_until(lambda: not processes_with(str(tmp_path)))
 
 

@@ -23,7 +23,7 @@ def program(tmp_path_factory):
     subprocess.run(
         ["cc", "-std=gnu11", "-D_GNU_SOURCE", "-O2", "-fno-builtin", "-rdynamic", "-pthread",
          *sorted(SOURCES.glob("*.c")), "-o", target],
-        check=True, timeout=120,
+        check=True, timeout=300,
     )  # fmt: skip
     return target
 
