@@ -121,6 +121,11 @@ def nobody_runs(path):
         return False
 
 
+def gets_no_rights():
+    """Do programs get no rights beyond those of who starts them? Some containers want that (PR_GET_NO_NEW_PRIVS)."""
+    return ctypes.CDLL(None).prctl(39, 0, 0, 0, 0) == 1
+
+
 def skip_untraced():
     """Ends the test as skipped where no process may trace another, as debuggers do: some filters of containers."""
     pid = os.fork()

@@ -501,7 +501,7 @@ static void a_setuid_program_ignores_the_environment(void **state) {
     child_run(run_copy, path, SECONDS, &end);
     unlink(path);
     REQUIRE(end.in_time && end.status == 0, "status %#x: %s", (unsigned)end.status, end.err);
-    if (strncmp(end.err, "not secure\n", 11) == 0) return; /* mounted nosuid */
+    if (strstr(end.err, "not secure\n")) return; /* mounted nosuid, or no new rights for anybody */
     assert_true(strncmp(end.err, "HAKMEM_PROFILE=none (default)\n", 30) == 0);
     assert_non_null(strstr(end.err, "HAKMEM_SHARDS=0 (default)\n"));
     assert_int_equal(unit_line_count(end.err), HAK_OPTION_COUNT);
