@@ -82,7 +82,7 @@ def name_of(process):
         return ""
 
 
-def wait_until(condition, seconds=120.0):
+def wait_until(condition, seconds=300.0):
     end = time.monotonic() + seconds
     while not condition() and time.monotonic() < end:
         time.sleep(0.05)

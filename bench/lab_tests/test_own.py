@@ -281,7 +281,7 @@ def test_an_interrupt_shows_what_there_is_and_resume_goes_on(build, tmp_path, gr
     assert wait_until(lambda: not marked(mark)), "something was left running"
     before = lines.read_text().splitlines()
     again = subprocess.run([*words, "--resume", out], capture_output=True, text=True, env=environ,
-                           timeout=120, check=False)  # fmt: skip
+                           timeout=300, check=False)  # fmt: skip
     assert again.returncode == 0, again.stderr
     after = lines.read_text().splitlines()
     assert after[: len(before)] == before and len(after) == 8

@@ -194,7 +194,7 @@ def test_nothing_is_left_running(folder):
             [folder / command[0], *command[1:]], start_new_session=True,
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
-        assert process.wait(120) == 0
+        assert process.wait(300) == 0
         assert not leftovers(process.pid)
 
 

@@ -26,7 +26,7 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 def site(tmp_path_factory):
     """The address of the site, served as a web server would."""
     folder = tmp_path_factory.mktemp("site")
-    subprocess.run([sys.executable, ROOT / "scripts/site.py", folder], check=True, timeout=120)
+    subprocess.run([sys.executable, ROOT / "scripts/site.py", folder], check=True, timeout=300)
     made = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-f", folder / "mkdocs.yml"],
         env=os.environ | {"NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True, timeout=300,
