@@ -19,8 +19,9 @@
 typedef struct hak_unit {
     char *base;               /* of the unit; constant once that is committed */
     _Atomic(uint64_t *) bits; /* bin lock to write, its words: bitmap; 1 = free block; remote words
-                                 follow. Marked while the slab leaves its bin; a double free may read
-                                 it at any time, and take the mark away (shard/shard.h) */
+                                 follow. Marked while the slab leaves its bin, and until it is of one
+                                 again; a double free may read it at any time, and take the first mark
+                                 away (shard/shard.h) */
     union {
         uint64_t words_free;       /* bitmap */
         struct {                   /* large heap lock; see large/extent.h */
@@ -87,12 +88,12 @@ HAK_FAST_PATH uint64_t *hak_slab_bits(const hak_unit_t *slab) {
     return hak_load_relaxed(&slab->bits);
 }
 
-/* Marks of that address, whose slab is all free: it is about to leave its bin; it has left. */
+/* Marks of that address, whose slab is all free: it is about to leave its bin; it belongs to nobody. */
 enum { HAK_SLAB_LEAVES = 1, HAK_SLAB_GONE = 2, HAK_SLAB_MARKS = 3 };
 HAK_FAST_PATH uint64_t *hak_slab_marked(uint64_t *bits, uintptr_t mark) {
     return (uint64_t *)((uintptr_t)bits | mark);
 }
-/* The address itself, for a thread that holds neither. */
+/* The address itself, for a thread that holds neither, or of a slab that belongs to nobody. */
 HAK_FAST_PATH uint64_t *hak_slab_unmarked(uint64_t *bits) {
     return (uint64_t *)((uintptr_t)bits & ~(uintptr_t)HAK_SLAB_MARKS);
 }

@@ -95,13 +95,11 @@ static size_t bitmap_size(const hak_class_t *info) {
     return sizeof(uint64_t) * 2 * hak_ceil_pow2(info->words);
 }
 
-HAK_FAST_PATH void clear_remote(hak_unit_t *slab, const hak_class_t *info) {
-    _Atomic uint64_t *remote = hak_slab_remote(slab, info->words);
-    for (unsigned w = 0; w < info->words; w++) hak_store_relaxed(&remote[w], 0);
-}
-
-HAK_BEHIND void hak_slab_clear_remote(hak_unit_t *slab, unsigned class_index) {
-    clear_remote(slab, &hak_classes[class_index]);
+HAK_BEHIND bool hak_slab_moves(hak_unit_t *slab, unsigned class_index) {
+    uint64_t *bits = hak_slab_unmarked(hak_slab_bits(slab));
+    if (!hak_shard_bitmap_is_clean(bits, bitmap_size(&hak_classes[class_index]))) return false;
+    hak_store_release(&slab->bits, bits); /* partner: F0 */
+    return true;
 }
 
 bool hak_slab_make(hak_unit_t *slab, unsigned shard, unsigned class_index, bool zeroed) {
@@ -112,7 +110,6 @@ bool hak_slab_make(hak_unit_t *slab, unsigned shard, unsigned class_index, bool 
     unsigned rest = info->count % 64u;
     if (rest) bits[info->words - 1] = ((uint64_t)1 << rest) - 1;
     hak_store_release(&slab->bits, bits); /* partner: hak_remote_free */
-    clear_remote(slab, info);
     slab->words_free = info->words == 64 ? ~(uint64_t)0 : ((uint64_t)1 << info->words) - 1;
     /* One store, and never 0 for `fresh` where the count alone would be the word of a large block: a late second
      * free of one finds none here (large/heap.h). */
@@ -139,18 +136,17 @@ void hak_bin_adopt(hak_bin_t *bin, unsigned shard, unsigned class_index, hak_uni
 }
 
 /* L1 to L3 of shard.h; true when the slab has left. Bin lock held. */
-static bool lets_go(hak_unit_t *slab) {
+static bool lets_go(hak_unit_t *slab, const hak_class_t *info) {
     uint64_t *const bits = hak_slab_bits(slab);
     uint64_t *leaves = hak_slab_marked(bits, HAK_SLAB_LEAVES);
     atomic_exchange_explicit(&slab->bits, leaves, memory_order_seq_cst); /* L1 */
-    if (HAK_UNLIKELY(atomic_load_explicit(&slab->remote_words, memory_order_seq_cst) != 0)) {
+    if (HAK_UNLIKELY(!hak_shard_bitmap_is_clean(bits, bitmap_size(info)))) {
         hak_store_release(&slab->bits, bits); /* L2; partner: F0 */
         return false;
     }
     if (HAK_UNLIKELY(!hak_cas_acq_rel(&slab->bits, &leaves, hak_slab_marked(bits, HAK_SLAB_GONE))))
         return false; /* L3; F was faster */
     hak_store_release(&slab->owner, 0);
-    hak_store_release(&slab->bits, bits); /* partner: has_left, which then reads the owner */
     return true;
 }
 
@@ -158,8 +154,8 @@ static bool lets_go(hak_unit_t *slab) {
  * freed twice and the second free is under way; the slab then stays until a drain finds that. Bin lock held. */
 static HAK_NEXT bool disown(hak_bin_t *bin, hak_unit_t *slab) {
     const uint16_t owner = hak_load_relaxed(&slab->owner);
-    if (HAK_UNLIKELY(!lets_go(slab))) return false;
     const hak_class_t *info = &hak_classes[hak_owner_class(owner)];
+    if (HAK_UNLIKELY(!lets_go(slab, info))) return false;
     size_t blocks = slab->fresh - hak_bin_purged_blocks(slab, info);
     hak_bin_add_slabs(hak_owner_shard(owner), -1u);
     HAK_ADD_OWNED(&hak_owner_rare(owner)->left, 1);
@@ -180,7 +176,8 @@ uint32_t hak_slab_release_list(hak_unit_t *list, unsigned shard, unsigned class_
     bool logs = hak_option(HAK_OPTION_TINY_PAGEBOX_LOG) != 0;
     for (hak_unit_t *slab = list; slab; slab = slab->next, count++) {
         if (HAK_UNLIKELY(logs)) hak_bin_log_hand_over("release", slab, class_index);
-        hak_shard_free_bitmap(shard, hak_slab_bits(slab), bitmap_size(&hak_classes[class_index]));
+        hak_shard_free_bitmap(shard, hak_slab_unmarked(hak_slab_bits(slab)),
+                              bitmap_size(&hak_classes[class_index]));
     }
     if (HAK_UNLIKELY(hak_class_is_ragged(class_index)))
         hak_add_relaxed(&hak_pool_stats.ragged_units, -(size_t)count);

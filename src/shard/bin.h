@@ -53,8 +53,9 @@ hak_unit_t *hak_bin_release_empty(hak_bin_t *bin);
 /* Makes a pool unit a slab of a class for a shard, all blocks free; false without memory. */
 bool hak_slab_make(hak_unit_t *slab, unsigned shard, unsigned class_index, bool zeroed);
 
-/* Forgets what was freed twice into a slab that belongs to nobody. */
-void hak_slab_clear_remote(hak_unit_t *slab, unsigned class_index);
+/* Makes a slab that belongs to nobody ready for another bin of its class. False when a second free has missed it:
+ * then it must have another bitmap. */
+bool hak_slab_moves(hak_unit_t *slab, unsigned class_index);
 
 /* Gives a list of slabs (by `next`) of a shard that belong to no bin any more back to the pool, or the shard `keeps`
  * some for its other classes (stock.h); returns their number. */

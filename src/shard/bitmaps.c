@@ -1,6 +1,8 @@
 /* bitmaps.c: a few free bitmaps for each shard. */
 #include "shard/bitmaps.h"
 
+#include <string.h>
+
 #include "meta/meta.h"
 #include "shard/table.h"
 
@@ -24,7 +26,24 @@ static void *take_kept(hak_bitmap_place_t *places) {
 static HAK_BEHIND void *bitmap_of_shard(hak_bitmap_place_t *places, unsigned shard, size_t size) {
     void *bitmap = take_kept(first_of(places, size));
     if (!bitmap) bitmap = hak_meta_reuse_bitmap(size);
-    return bitmap ? bitmap : hak_shard_cut(shard, size);
+    if (bitmap) return bitmap;
+    bitmap = hak_shard_cut(shard, size); /* new: undefined contents */
+    return bitmap ? memset(bitmap, 0, size) : NULL;
+}
+
+/* In the place of one that a second free stands in, which serves later. */
+static HAK_BEHIND void *another(void *bitmap, size_t size) {
+    void *clean = hak_meta_alloc_zeroed(size);
+    hak_meta_free_bitmap(bitmap, size);
+    return clean;
+}
+
+bool hak_shard_bitmap_is_clean(const void *bitmap, size_t size) {
+    const _Atomic uint64_t *remote = (const void *)((const char *)bitmap + size / 2);
+    const _Atomic uint64_t *const end = remote + size / 2 / sizeof *remote;
+    while (remote != end)
+        if (HAK_UNLIKELY(atomic_load_explicit(remote++, memory_order_seq_cst) != 0)) return false;
+    return true;
 }
 
 static HAK_BEHIND bool keep(hak_bitmap_place_t *places, void *bitmap, size_t size) {
@@ -40,7 +59,10 @@ static HAK_BEHIND bool keep(hak_bitmap_place_t *places, void *bitmap, size_t siz
 HAK_OUT_OF_LINE void *hak_shard_bitmap(unsigned shard, size_t size) {
     hak_bitmap_place_t *places = hak_shard_bitmap_places(shard);
     void *bitmap = places ? bitmap_of_shard(places, shard, size) : NULL;
-    return bitmap ? bitmap : hak_meta_alloc_bitmap(size);
+    if (!bitmap) bitmap = hak_meta_alloc_bitmap(size);
+    if (HAK_UNLIKELY(bitmap && !hak_shard_bitmap_is_clean(bitmap, size)))
+        return another(bitmap, size);
+    return bitmap;
 }
 
 HAK_OUT_OF_LINE void hak_shard_free_bitmap(unsigned shard, void *bitmap, size_t size) {

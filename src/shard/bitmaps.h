@@ -12,6 +12,9 @@
  * There is no list, and so no ABA. A thread stands inside the gate between the two, as long as it has the slab
  * (bin.h): the child of a fork loses no bitmap.
  *
+ * The remote words of a free bitmap are 0, but for a second free that has missed the slab (shard.h, F1): then another
+ * bitmap serves.
+ *
  * Rejected: a list for each size. To take one bitmap off it is an ABA problem, and to take all of them leaves
  * the next thread without. */
 #pragma once
@@ -27,6 +30,9 @@ enum {
 
 typedef _Atomic(void *) hak_bitmap_place_t;
 
-/* Undefined contents; `size` is a power of two. NULL without memory. */
+/* Undefined contents, but for the second half, which is 0; `size` is a power of two. NULL without memory. */
 void *hak_shard_bitmap(unsigned shard, size_t size);
 void hak_shard_free_bitmap(unsigned shard, void *bitmap, size_t size);
+
+/* True when no remote word of a bitmap has a block. Sequentially consistent: L2 in shard.h. */
+bool hak_shard_bitmap_is_clean(const void *bitmap, size_t size);

@@ -13,46 +13,43 @@ static void pending_push(hak_unit_t *slab, hak_bin_t *bin) {
     } while (!hak_cas_weak_release(&bin->pending, &old, slab)); /* partner: D1 */
 }
 
-/* F2 and F3 once more, by a thread that has taken these words and does not merge them. The slab is of another
- * bin, or of none: a block was freed twice, and its slab left the bin between F1 and F3. Remote frees to the
- * slab in its new bin may rely on that F3. Or the words are those behind one with such a block.
- *
- * The owner is read here, after the words were taken. Who relies on this F3 has put a bit into them while its
- * block was in use, and no word of that block is merged: the slab cannot have left its bin since, and the
- * thread that took the words sees at least that owner. Without an owner nobody relies on it. An owner that was
- * read before may be that of the slab's former life, or none; then the words would be lost, and with them every
- * later free into them. */
+/* F2 and F3, by a thread that has taken these words and does not merge them, or for blocks that rely on it. They are in
+ * the remote words all the while: the slab stays where it is. */
 static void pass_on(hak_unit_t *slab, uint64_t words) {
-    const uint16_t owner = hak_load_acquire(&slab->owner);
-    if (!hak_owner_is_bin(owner) || hak_or_acq_rel(&slab->remote_words, words) != 0) return;
+    if (hak_or_acq_rel(&slab->remote_words, words) != 0) return;
+    const uint16_t owner = hak_load_relaxed(&slab->owner);
     pending_push(slab, hak_bin_of(hak_owner_shard(owner), hak_owner_class(owner)));
 }
 
-/* A slab that has a record, by the address of its bitmap. Its owner is read first: the address of a slab
- * that has left its bin is out of date. */
-static bool has_record(const hak_unit_t *slab, const uint64_t *bits) {
-    return hak_owner_is_bin(hak_load_acquire(&slab->owner)) &&
-           hak_load_relaxed(&slab->bits) == bits;
+/* A slab that has a record with that word, by the address of its bitmap. It stays in its bin as long as the word is not 0;
+ * without an owner it has no block in use. */
+static bool has_record(const hak_unit_t *slab, const uint64_t *bits, unsigned word) {
+    if (atomic_load_explicit(&slab->bits, memory_order_seq_cst) != bits)
+        return false; /* partner: L1 */
+    const uint16_t owner = hak_load_acquire(&slab->owner);
+    return hak_owner_is_bin(owner) && word < hak_classes[hak_owner_class(owner)].words;
 }
 
 typedef struct {
     const uint64_t *bits;
+    unsigned word;
     hak_unit_t *slab; /* NULL: not found so far */
 } search_t;
 
 static HAK_BEHIND void search_superslab(hak_superslab_t *super, void *context) {
     search_t *search = context;
     for (unsigned i = 0; i < hak_superslab_units() && !search->slab; i++)
-        if (has_record(&super->units[i], search->bits)) search->slab = &super->units[i];
+        if (has_record(&super->units[i], search->bits, search->word))
+            search->slab = &super->units[i];
 }
 
 /* Takes F1 back. Blocks that were freed into the word meanwhile rely on F for F2. F does it for the slab that
- * has the record by now, which stays until then because those blocks are in use. That slab is searched only
+ * has the record by now, which stays until then because of those blocks. That slab is searched only
  * when it is another one. If no slab has the record, those blocks were freed twice, too. */
 static HAK_BEHIND void undo(hak_unit_t *slab, const uint64_t *bits, unsigned word,
                             _Atomic uint64_t *remote, uint64_t mask) {
-    while ((mask = atomic_fetch_and_explicit(remote, ~mask, memory_order_acq_rel) & ~mask) != 0) {
-        search_t search = {bits, has_record(slab, bits) ? slab : NULL};
+    while ((mask = atomic_fetch_and_explicit(remote, ~mask, memory_order_seq_cst) & ~mask) != 0) {
+        search_t search = {bits, word, has_record(slab, bits, word) ? slab : NULL};
         if (!search.slab) hak_region_each_superslab(search_superslab, &search);
         if (!search.slab) continue;
         pass_on(search.slab, (uint64_t)1 << word);
@@ -60,8 +57,7 @@ static HAK_BEHIND void undo(hak_unit_t *slab, const uint64_t *bits, unsigned wor
     }
 }
 
-/* True while the slab is in the bin that F has read, and not about to leave it. The owner is read after the mark: it
- * changes before that is taken away. */
+/* True when the slab is in the bin that F has read, and not about to leave it: then it stays until F1 is merged. */
 HAK_FAST_PATH bool is_there(const hak_unit_t *slab, uint16_t owner, const uint64_t *bits) {
     return atomic_load_explicit(&slab->bits, memory_order_seq_cst) == bits && /* partner: L1 */
            ((hak_load_acquire(&slab->owner) ^ owner) & ~HAK_OWNER_WARM) == 0;
@@ -77,7 +73,7 @@ static HAK_BEHIND bool has_left(hak_unit_t *slab, uint16_t owner, uint64_t *bits
     return true;
 }
 
-/* Only who has F2 or F3 to do looks again: for any other thread nothing says that the slab must still be there. */
+/* Only who has F2 to do looks: any other thread relies on that one. */
 uint64_t hak_remote_free(hak_unit_t *slab, unsigned class_index, unsigned word, uint64_t mask) {
     HAK_TIMED_MID(pool_remote_push, class_index);
     /* F0, after give_remote's look at the owner */
@@ -85,18 +81,14 @@ uint64_t hak_remote_free(hak_unit_t *slab, unsigned class_index, unsigned word, 
     const uint16_t owner = hak_load_acquire(&slab->owner);
     if (HAK_UNLIKELY(hak_owner_class(owner) != class_index)) return mask;
     _Atomic uint64_t *remote = hak_slab_remote_of(bits, hak_classes[class_index].words);
-    uint64_t old = hak_or_acq_rel(&remote[word], mask); /* F1 */
+    uint64_t old = atomic_fetch_or_explicit(&remote[word], mask, memory_order_seq_cst); /* F1 */
     if (old) return old & mask;
-    if (HAK_UNLIKELY(!is_there(slab, owner, bits))) {
-        undo(slab, bits, word, &remote[word], mask);
+    if (HAK_UNLIKELY(!is_there(slab, owner, bits)) &&
+        has_left(slab, owner, bits, word, &remote[word], mask))
         return mask;
-    }
-    if (atomic_fetch_or_explicit(&slab->remote_words, (uint64_t)1 << word, memory_order_seq_cst))
-        return 0; /* F2 */
-    const bool is_twice = HAK_UNLIKELY(!is_there(slab, owner, bits)) &&
-                          has_left(slab, owner, bits, word, &remote[word], mask);
+    if (hak_or_acq_rel(&slab->remote_words, (uint64_t)1 << word)) return 0;         /* F2 */
     pending_push(slab, hak_bin_of(hak_owner_shard(owner), hak_owner_class(owner))); /* F3 */
-    return HAK_UNLIKELY(is_twice) ? mask : 0;
+    return 0;
 }
 
 /* Stores blocks of a word that came back twice. */
@@ -162,11 +154,12 @@ HAK_NEXT uint64_t hak_remote_look(const hak_unit_t *slab, const hak_class_t *inf
     return 0;
 }
 
+/* The look that led here has found some, and nobody takes them away but a drain. */
 HAK_BEHIND unsigned hak_remote_take_out(hak_unit_t *slab, const hak_class_t *info, unsigned want,
                                         hak_twice_t *twice) {
+    if (twice->bits) return 0;
     unsigned word;
     const uint64_t again = hak_remote_look(slab, info, want, &word);
-    if (twice->bits || !again) return 0; /* none: F has taken them back */
     note_twice(slab, info, word, again, twice);
     take_out(slab, word, again);
     return hak_bit_count(again);
@@ -204,25 +197,20 @@ HAK_NEXT hak_unit_t *hak_remote_merge(hak_bin_t *bin, unsigned shard, unsigned c
     const uint16_t mine = hak_owner(shard, class_index);
     while (slab && *most) {
         hak_unit_t *next = slab->pending_next;
-        const uint16_t owner = hak_load_acquire(&slab->owner);
-        const bool is_warm = hak_owner_is_warm(owner, mine);
+        const bool is_warm = hak_owner_is_warm(hak_load_relaxed(&slab->owner), mine);
         if (HAK_UNLIKELY(is_warm) && !hak_warm_claim(slab)) {
             pending_push(slab, bin);
             slab = next;
             continue;
         }
         uint64_t words = hak_exchange_acq_rel(&slab->remote_words, 0); /* D2; partner: F2 */
-        if (HAK_LIKELY(owner == mine || is_warm)) {
-            uint32_t some = merge_remote(slab, &hak_classes[class_index], &words, twice);
-            if (HAK_UNLIKELY(words != 0)) pass_on(slab, words);
-            hak_bin_count(shard, class_index, HAK_SHARD_DRAINED, some);
-            *most -= HAK_UNLIKELY(twice->bits != 0) ? *most : (uint32_t)hak_min(some, *most);
-            if (is_warm ? hak_warm_after_free(bin, slab) : drained(bin, slab, some)) {
-                slab->next = released;
-                released = slab;
-            }
-        } else {
-            pass_on(slab, words);
+        uint32_t some = merge_remote(slab, &hak_classes[class_index], &words, twice);
+        if (HAK_UNLIKELY(words != 0)) pass_on(slab, words);
+        hak_bin_count(shard, class_index, HAK_SHARD_DRAINED, some);
+        *most -= HAK_UNLIKELY(twice->bits != 0) ? *most : (uint32_t)hak_min(some, *most);
+        if (is_warm ? hak_warm_after_free(bin, slab) : drained(bin, slab, some)) {
+            slab->next = released;
+            released = slab;
         }
         slab = next;
     }

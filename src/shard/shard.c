@@ -391,8 +391,13 @@ static HAK_BEHIND unsigned adopt_empty(request_t *request) {
         hak_gate_leave();
         return 0;
     }
+    if (HAK_UNLIKELY(!hak_slab_moves(slab, request->class_index))) {
+        slab->next = NULL;
+        hak_slab_release_list(slab, home, request->class_index, false);
+        hak_gate_leave();
+        return 0;
+    }
     hak_add_relaxed(&adopted_empty, 1);
-    hak_slab_clear_remote(slab, request->class_index);
     return take_from_new(request, &slab, 1);
 }
 

@@ -45,27 +45,35 @@
  *  - F0 reads the bitmap's address between two looks at the owner: both have the class of the block.
  *    Remote words lie in the second half of a record whose size goes by the class, and records of
  *    bitmaps serve as nothing else (meta.h): F1 meets remote words, of S or of another's.
- *  - Before F2, and between F2 and F3, F looks again. If S has gone, F takes F1 back and reports. Both
- *    only where F2 or F3 is F's own to do: nobody else can say that S should still be there. Before F2 that is
- *    also so where S is about to go (below), since it is all free then.
+ *  - F1 itself keeps S where it is: S does not leave while a remote word is not 0. So who has made one non-zero, and only
+ *    who has, looks whether S is still there, before F2: nobody else says so. If S has gone, F takes F1 back and reports;
+ *    else S stays, with its bin and its record, until D3, which comes after F3.
  *  - Who lets S go, with the lock of its bin and S all free, asks first:
  *
  *    L1  bits = record | LEAVES
- *    L2  remote_words != 0 -> bits = record: S stays while these words say that a block comes
- *    L3  CAS of bits, record | LEAVES -> record | GONE; if it fails, S stays. Then owner = 0, then bits = record
+ *    L2  a remote word of the record is not 0 -> bits = record: S stays while a block comes
+ *    L3  CAS of bits, record | LEAVES -> record | GONE; if it fails, S stays. Then owner = 0
  *
- *    L1 comes before L2, and F2 before F's look: one of them sees the other. If F sees LEAVES after F2, nothing tells whether
+ *    L1 comes before L2, and F1 before F's look: one of them sees the other. If F sees LEAVES, nothing tells whether
  *    S will go. So F decides: CAS of bits, record | LEAVES -> record. If that or L2 is first, S stays, and who merges F1
- *    reports; if L3 is first, S has gone. Nobody waits for the other one.
+ *    reports; if L3 is first, S has gone. Nobody waits for the other one. GONE stays until S is of a bin again: F does not
+ *    take a slab that belongs to nobody, or that has another record by now, for one that is still there.
  *    Rejected: to write the owner first, 0 from L1 on. F took a slab that stayed for one that had gone, and took F1
  *    back after T had taken the block out: it was lost, and told twice. Rejected: F waits while it sees LEAVES. It may have the
- *    higher priority on the CPU of the thread that is to go on, and it may hold the lock of another bin.
- *  - The record may be another slab's by then, or S a slab of another bin with the same record. Whoever
+ *    higher priority on the CPU of the thread that is to go on, and it may hold the lock of another bin. Rejected: F takes
+ *    F1 back where it sees LEAVES, too. S may stay, and the block's new owner free it by another CPU meanwhile: that is told
+ *    in place of F, and the block is lost when F has taken the bit away.
+ *    Rejected: L2 looks at remote_words alone, and the remote words are cleared while S belongs to nobody. S then left while
+ *    F stood between F1 and F2. Its new owner freed the block, F's undo took that bit away, and the block was lost.
+ *    Rejected: a pin of its own, or a number of S's life that F2 compares. Either costs each remote free an atomic step, or
+ *    the words an extra line; L2 reads one to eight lines when a slab leaves, which its next life had to write before.
+ *  - F1 may come between L2 and L3, or later. F finds S gone, but until it has taken F1 back the record must not serve: it would
+ *    have a block in its remote words that nobody frees. So a bitmap serves only while its remote words are 0 (bitmaps.h),
+ *    and an empty slab enters a bin of another shard only then; else it goes to the pool.
+ *  - F may have stopped before F1 instead, while the record became another slab's, or S one of another bin with the same record. Whoever
  *    frees into the same word there finds it not 0 and leaves F2 to F. So if F1 was taken back and the
- *    word is still not 0, F does F2 and F3 for the slab that has the record. On this way alone F may look at
+ *    word is still not 0, F does F2 and F3 for the slab that has the record, which stays meanwhile. On this way alone F may look at
  *    all slabs of the heap.
- *  - F3 may still push S on the stack of its former bin. A drain there passes it on: D2 first, then a look at
- *    the owner, then F2 and F3 for that. Another freer that found remote_words not 0 relies on it.
  *  - A block that is free in the bitmap may come back before it is handed out again. Merged later, that would free
  *    the next owner's block. So a take looks at the words that it takes from, with the lock or the claim:
  *
@@ -76,15 +84,13 @@
  *    block before its F has done F2: S might leave its bin meanwhile. Rejected: to look at remote[w] without
  *    remote_words, which costs a line that others write at each take. It would tell of a second free that stands
  *    between F1 and F2; one that comes just after the take is no different, and cannot be told by anybody.
- *    Rejected: S goes to another bin, or comes back from the pool, with its remote words as they were. T would see F1
- *    there, and F, which finds that S has gone, take it back: the block would be lost, and told twice. They are
- *    cleared while S belongs to nobody, and an F1 after that is taken back before F2. That is no cure for an F that stands
- *    between F1 and F2 meanwhile: where the block's new owner frees it rightly by another CPU, F's undo takes that bit
- *    away, and the block is lost, after one report; or the right free comes first, and F is not told.
- *  Two cases of a double free stay undetected: S is released and used again twice between two loads of
- *  F; or F is stopped just before F1 or F2 while S and its record become another bin's, in which the same
- *  remote word, or remote_words, is not 0, so that F does not look again. Rejected: to pin S by a word of
- *  its own, which costs every remote free one more atomic step.
+ *    What T has seen stays until D3: bit w says that F is past its look. So a take ends early only at blocks that
+ *    others are to be told of first.
+ *  Some cases of a double free stay. F is stopped between F0 and F1 while S and its record become another bin's: then F1 is a bit of
+ *  a block that F knows nothing of. If the word is not 0 there, F does not look again: it is not told, or that block is free. If it is 0,
+ *  a right free of that block by another CPU is told in place of F, and the block is lost when F takes F1 back, after two reports.
+ *  Rejected: to pin S before F1, by a word of its own or an epoch that all threads enter, which costs every remote free a
+ *  step that other CPUs see, or the record of each slab that leaves the wait for all CPUs.
  *
  * FORKS. A freer between F1 and F3, and whoever has a slab in hand on its way between a bin and
  * the pool or between two bins, is inside the gate (os/gate.h): the child of a fork has no half

@@ -102,17 +102,29 @@ static void prepare_half_free_pair_seen_late(void) {
     memory_keep_old(&slab->bits);
     memory_keep_old(&slab->owner);
     memory_keep_old(&slab->remote_words);
+    memory_keep_old(second_free_remote);
 }
 static void prepare_half_free_pair_that_moves(void) {
     prepare_half_free_pair_seen_late();
     world_may_miss();
 }
-/* A slab is empty and kept. */
+/* A slab is empty and kept, and a unit is left for who may not have that. */
 static void prepare_empty_pair_guarded(void) {
-    prepare_pair();
+    prepare_full_slab(WORLD_PAIR, 2, 1);
     for (unsigned i = 0; i < 2; i++) world_free(0, WORLD_PAIR, block[i]);
     note_second_free();
     world_guard();
+}
+/* The same; the second free comes to F1 before the slab that has left enters another bin. */
+static void await_second_free(void);
+static void prepare_empty_pair_that_moves(void) {
+    prepare_empty_pair_guarded();
+    world_at_leave(await_second_free);
+}
+/* One block of a slab is free, an empty slab is kept, and the record of one that leaves may serve again. */
+static void prepare_half_free_record(void) {
+    prepare_half_free_pair();
+    world_reuses();
 }
 /* Shard 1 is at work in the class, and may take no used block of shard 0. */
 static void prepare_guarded(void) {
@@ -315,6 +327,7 @@ static bool has_second_free_f1(const void *unused) {
     (void)unused;
     return second_free_is_over || *second_free_remote;
 }
+static void await_second_free(void) { explore_await(has_second_free_f1, NULL); }
 static bool has_second_free_f2(const void *unused) {
     (void)unused;
     return second_free_is_over || hak_region_unit_of(block[0])->remote_words;
@@ -332,6 +345,31 @@ static void adopt_two_after_f1(void) {
     void *taken[2];
     explore_await(has_second_free_f1, NULL);
     (void)world_take(1, WORLD_PAIR, 2, taken);
+}
+
+/* The slab's new owner frees the blocks by way of another shard. */
+static void adopt_two_and_free_them(void) {
+    void *taken[2];
+    const unsigned count = world_take(1, WORLD_PAIR, 2, taken);
+    for (unsigned i = 0; i < count; i++) world_free(0, WORLD_PAIR, taken[i]);
+}
+/* Where the slab stays, both blocks are handed out, though one may be on its way. They come back from afar. */
+static void free_pair_1_and_take_both_after_f1(void) {
+    void *taken[2];
+    free_pair_1_locally();
+    explore_await(has_second_free_f1, NULL);
+    const unsigned count = world_take(0, WORLD_PAIR, 2, taken);
+    for (unsigned i = 0; i < count; i++) world_free(1, WORLD_PAIR, taken[i]);
+}
+
+/* The slab leaves. When the second free has its F1, the unit is a slab of another class, with that record if it serves
+ * again, and its blocks come back from afar. */
+static void free_pair_1_and_quads_after_f1(void) {
+    void *taken[4];
+    free_pair_1_locally();
+    explore_await(has_second_free_f1, NULL);
+    const unsigned count = world_take(1, WORLD_QUAD, 4, taken);
+    for (unsigned i = 0; i < count; i++) world_free(0, WORLD_QUAD, taken[i]);
 }
 
 /* Two words of one slab have a block that was free already. */

@@ -122,6 +122,8 @@ void *hak_meta_alloc_bitmap(size_t size) {
     return bitmaps[number];
 }
 
+void *hak_meta_alloc_zeroed(size_t size) { return hak_meta_alloc_bitmap(size); }
+
 void hak_meta_free_bitmap(void *bitmap, size_t size) {
     EXPLORE_CHECK(size == BYTES, "%p has %zu bytes", bitmap, size);
     hak_add_relaxed(&bitmaps_given, 1);

@@ -83,8 +83,12 @@ hak_unit_t *hak_region_unit_of(const void *addr) {
     return &slabs[offset / HAK_UNIT_SIZE];
 }
 
+static void (*as_slab_leaves)(void);
+void world_at_leave(void (*call)(void)) { as_slab_leaves = call; }
+
 void hak_region_set_class(const hak_unit_t *slab, unsigned count, unsigned class_index) {
-    (void)slab, (void)count, (void)class_index;
+    (void)slab, (void)count;
+    if (class_index == HAK_CLASS_NONE && as_slab_leaves) as_slab_leaves();
 }
 
 void hak_region_each_superslab(void (*visit)(hak_superslab_t *super, void *context),
@@ -106,8 +110,10 @@ void *hak_meta_alloc(size_t size) {
     return bitmaps[thread][bitmap_count[thread]++];
 }
 
+/* Of a bitmap that serves where a second free stands in another one. */
 void *hak_meta_alloc_zeroed(size_t size) {
-    explore_fail("a shard of %zu bytes that is not our own", size);
+    EXPLORE_CHECK(size <= sizeof bitmaps[0][0], "a shard of %zu bytes that is not our own", size);
+    return hak_meta_alloc(size);
 }
 
 void hak_meta_free_zeroed(void *block, size_t size) { memory_forbid(block, size); }
@@ -182,8 +188,7 @@ static void put_in_pool(hak_unit_t *slab) {
     EXPLORE_CHECK(slab->owner == 0, "a slab that has an owner is given to the pool");
     for (unsigned i = 0; i < pool.count; i++)
         EXPLORE_CHECK(pool.stack[i] != slab, "a slab is given to the pool twice");
-    EXPLORE_CHECK(slab->remote_words == 0 || ledger_expects_reports(),
-                  "a slab is given to the pool with remote blocks");
+    EXPLORE_CHECK(slab->remote_words == 0, "a slab is given to the pool with remote blocks");
     EXPLORE_CHECK(!ledger_has(slab->base, HAK_UNIT_SIZE),
                   "a slab is given to the pool while a block of it is in use");
     pool.stack[pool.count++] = slab;
@@ -304,6 +309,7 @@ void world_reset(unsigned unit_count) {
     }
     memset(hak_bin_carries, 0, (HAK_CLASS_COUNT + 1) * sizeof *hak_bin_carries);
     memset(slabs, 0, sizeof slabs);
+    memset(bitmaps, 0, sizeof bitmaps);
     memset(bitmap_count, 0, sizeof bitmap_count);
     memset(&pool, 0, sizeof pool);
     memset(&records, 0, sizeof records);
@@ -312,6 +318,7 @@ void world_reset(unsigned unit_count) {
     warm_count = 0;
     hak_warm_seen = false;
     larson_guard = needs_one_slab = false;
+    as_slab_leaves = NULL;
     memset(has_seen_free, 0, sizeof has_seen_free);
     for (unsigned i = 0; i < WORLD_UNITS; i++) slabs[i].base = units[i];
     units_there = unit_count;

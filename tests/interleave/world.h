@@ -62,6 +62,9 @@ void world_forks(void);
  * in shard 0. */
 void world_needs_one_slab(void);
 
+/* Until the next reset: a thread calls this when a slab has left its bin, and belongs to nobody yet. In prepare. */
+void world_at_leave(void (*call)(void));
+
 /* One double free may go by without a report: where it does no harm, since the slab is another's. */
 void world_may_miss(void);
 

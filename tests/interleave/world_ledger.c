@@ -164,7 +164,6 @@ void hak_error_double_free(const char *function, const void *block, size_t size)
 void world_may_miss(void) { may_miss = true; }
 
 bool ledger_may_miss(void) { return may_miss; }
-bool ledger_expects_reports(void) { return reports_expected != 0; }
 unsigned ledger_missed(void) { return may_miss ? reports_expected - reports : 0; }
 
 void ledger_check_finally(void) {

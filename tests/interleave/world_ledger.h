@@ -10,8 +10,7 @@ void ledger_reset(void);
 /* True when a block in use lies in these bytes, or a part of it. */
 bool ledger_has(const char *start, size_t size);
 
-/* Whether a scenario frees a block twice; whether one such free may go by without a report; how many did. */
-bool ledger_expects_reports(void);
+/* Whether a second free may go by without a report; how many did. */
 bool ledger_may_miss(void);
 unsigned ledger_missed(void);
 
