@@ -65,8 +65,10 @@ size_t hak_large_idle_about(void) { return 0; }
 uint64_t hak_pool_round_ms(void) { return 1000; }
 bool hak_shard_purge_waits(uint32_t delay_ms) { return delay_ms == 12345; }
 
+/* What gives nothing back writes nothing by which others would learn what else the helper has written. */
 static void release_former(void) {
-    atomic_fetch_add(&hak_pool_stats.dirty_units, atomic_exchange(&world.former, 0));
+    const unsigned units = atomic_exchange(&world.former, 0);
+    if (units) atomic_fetch_add(&hak_pool_stats.dirty_units, units);
 }
 void hak_stock_close(void) {
     atomic_store(&world.closed, true);
@@ -80,8 +82,10 @@ void hak_purge_round(uint32_t delay_ms) {
     EXPLORE_CHECK(delay_ms != UINT32_MAX, "a purge although there shall be none");
     release_former();
     hak_purge_settle();
-    atomic_store(&hak_pool_stats.dirty_units, atomic_load(&world.locked));
-    atomic_store(&hak_huge_stats.kept_bytes, 0);
+    const size_t locked = atomic_load(&world.locked);
+    if (atomic_load(&hak_pool_stats.dirty_units) != locked)
+        atomic_store(&hak_pool_stats.dirty_units, locked);
+    if (atomic_load(&hak_huge_stats.kept_bytes)) atomic_store(&hak_huge_stats.kept_bytes, 0);
 }
 
 /* A look changes nothing that the helper sleeps on. */
@@ -271,6 +275,19 @@ static void rest_and_free(void) {
     end_all();
 }
 
+/* What was locked goes back after all; what is freed then wakes the helper though as much was stuck before. */
+static void unlock_and_free(void) {
+    explore_await(has_rested, NULL);
+    atomic_store(&world.locked, 0);
+    hak_helper_note();
+    explore_await(has_rested, NULL);
+    make_dirty(MUCH);
+    explore_await(has_rested, NULL);
+    EXPLORE_CHECK(atomic_load(&hak_pool_stats.dirty_units) < MUCH,
+                  "the helper sleeps on what was freed, for what was stuck once");
+    end_all();
+}
+
 static void finally(void) {
     EXPLORE_CHECK(hak_helper_state == NONE, "the helper has ended, and its state is %u",
                   hak_helper_state);
@@ -307,6 +324,10 @@ static const explore_scenario_t scenarios[] = {
      {run_helper, free_much, change_delay, watch_all_clean},
      RULES},
     {"much that is freed while much is locked", prepare_locked, {run_helper, rest_and_free}, RULES},
+    {"much that was locked is freed, then much more",
+     prepare_locked,
+     {run_helper, unlock_and_free},
+     RULES},
     {"two halves of much are freed",
      prepare_three,
      {run_helper, free_half, keep_half, watch_and_end},
