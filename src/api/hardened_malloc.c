@@ -290,24 +290,19 @@ static HAK_OUT_OF_LINE void free_any(void *pointer, const char *function, size_t
     }
 }
 
-/* The two rare ends of free_small. */
-static HAK_SLOW_PATH void keep_damaged(char *block, _Atomic uint32_t *at, const char *function,
-                                       size_t size) {
-    hak_hardened_report_overflow(function, block, size);
-    unsigned offset = hak_load_relaxed(&hak_map.entries[hak_state_unit(block)]);
-    keep_block((hak_entry_t){block, at}, offset >> HAK_MAGAZINE_SHIFT);
+/* The two rare ends of free_small. The first: the block's class is not light, or its canary is damaged. */
+static HAK_OUT_OF_LINE void keep(hak_quarantine_t *quarantine, char *block, _Atomic uint32_t *at,
+                                 hak_stock_t *stock, const char *function, size_t size) {
+    if (hak_hardened.canary && HAK_UNLIKELY(!hak_canary_holds(block, size, stock->size)))
+        hak_hardened_report_overflow(function, block, size);
+    if (hak_hardened.zero) hak_zero(block, stock->size, &hak_hardened.wide);
+    hak_quarantine_keep(quarantine, home(), (hak_rest_t){{block, at}, stock});
+    purge_if_gave(quarantine);
 }
 
 static HAK_OUT_OF_LINE void leave(hak_quarantine_t *quarantine, char *block, _Atomic uint32_t *at,
                                   hak_stock_t *stock) {
     hak_quarantine_leave(quarantine, home(), (hak_rest_t){{block, at}, stock});
-    purge_if_gave(quarantine);
-}
-
-/* A block whose class is not light, or has no stock yet. */
-static HAK_OUT_OF_LINE void keep(hak_quarantine_t *quarantine, char *block, _Atomic uint32_t *at,
-                                 hak_stock_t *stock) {
-    hak_quarantine_keep(quarantine, home(), (hak_rest_t){{block, at}, stock});
     purge_if_gave(quarantine);
 }
 
@@ -319,13 +314,9 @@ HAK_FAST_PATH hak_rest_t exchange(hak_quarantine_t *quarantine, hak_rest_t rest)
 
 /* Frees a block of a class without colours: others have no words at the level of their stock. Nothing has
  * changed before the swap, so free_any can begin anew. */
-HAK_FAST_PATH void free_small(void *pointer, const char *function, size_t said, bool all) {
-    hak_quarantine_t *quarantine = quarantine_for(all);
-    size_t unit = hak_state_unit(pointer);
-    if (HAK_UNLIKELY(!quarantine || !hak_is_below(unit, &hak_map.unit_end)))
-        return free_any(pointer, function, said);
-    hak_stock_t *stock = (hak_stock_t *)(void *)((char *)quarantine->stocks +
-                                                 hak_load_relaxed(&hak_map.entries[unit]));
+HAK_FAST_PATH void free_of_stock(hak_quarantine_t *quarantine, hak_stock_t *stock, void *pointer,
+                                 const char *function, size_t said, bool all) {
+    const size_t unit = hak_state_unit(pointer);
     _Atomic uint32_t *at = hak_state_words(unit, stock->level);
     uint32_t index;
     if (HAK_UNLIKELY(!at ||
@@ -341,11 +332,10 @@ HAK_FAST_PATH void free_small(void *pointer, const char *function, size_t said, 
         return free_any(pointer, function, said);
     if (HAK_UNLIKELY(!hak_state_swap(at, &word, HAK_STATE_FREE)))
         return free_any(pointer, function, said);
-    if (PART(canary) && HAK_UNLIKELY(!hak_canary_holds(pointer, size, end)))
-        return keep_damaged(pointer, at, function, size);
+    if (HAK_UNLIKELY(end > hak_hardened.light_size) ||
+        (PART(canary) && HAK_UNLIKELY(!hak_canary_holds(pointer, size, end))))
+        return keep(quarantine, pointer, at, stock, function, size);
     if (PART(zero)) hak_zero(pointer, end, &hak_hardened.wide);
-    if (end > HAK_SURELY_LIGHT && HAK_UNLIKELY(!stock->light_room))
-        return keep(quarantine, pointer, at, stock);
     hak_rest_t old = {{pointer, at}, stock};
     hak_chance_t chance;
     if (all) { /* one byte for both places */
@@ -357,6 +347,20 @@ HAK_FAST_PATH void free_small(void *pointer, const char *function, size_t said, 
     }
     if (HAK_UNLIKELY(!hak_quarantine_push(old, old.stock->light_room, chance)))
         return leave(quarantine, old.entry.block, old.entry.at, old.stock);
+}
+
+/* The stock at the byte offset of a magazine. */
+HAK_FAST_PATH hak_stock_t *stock_at(hak_quarantine_t *quarantine, size_t offset) {
+    return (hak_stock_t *)(void *)((char *)quarantine->stocks + offset);
+}
+
+HAK_FAST_PATH void free_small(void *pointer, const char *function, size_t said, bool all) {
+    hak_quarantine_t *quarantine = quarantine_for(all);
+    const size_t unit = hak_state_unit(pointer);
+    if (HAK_UNLIKELY(!quarantine || !hak_is_below(unit, &hak_map.unit_end)))
+        return free_any(pointer, function, said);
+    hak_stock_t *stock = stock_at(quarantine, hak_load_relaxed(&hak_map.entries[unit]));
+    free_of_stock(quarantine, stock, pointer, function, said, all);
 }
 
 static HAK_OUT_OF_LINE void free_parts(void *pointer) {
@@ -393,6 +397,15 @@ void hak_hardened_free(void *pointer) {
         free_counted(pointer, "free", (size_t)HAK_ANY_SIZE);
     else
         free_parts(pointer);
+}
+
+void hak_hardened_free_at(void *pointer, const hak_magazine_t *magazine) {
+    const hak_cache_t *cache = hak_cache;
+    hak_quarantine_t *quarantine = cache->quick;
+    if (HAK_UNLIKELY(!quarantine)) return hak_hardened_free(pointer);
+    hak_stock_t *stock =
+        stock_at(quarantine, (size_t)((const char *)magazine - (const char *)cache));
+    free_of_stock(quarantine, stock, pointer, "free", (size_t)HAK_ANY_SIZE, true);
 }
 
 void hak_hardened_free_by(void *pointer, const char *function, size_t said) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/base.h"
+#include "cache/cache.h"
 #include "hardened/state.h"
 
 /* Switches the path on. Called once, by the constructor, if the options ask for it. */
@@ -18,6 +19,7 @@ void *hak_hardened_alloc(size_t size, size_t align, bool zero, hak_origin_t orig
  * "free...", "realloc", "operator delete" or "operator delete[]", of a block that has `size` bytes, says
  * the caller, or HAK_ANY_SIZE. */
 void hak_hardened_free(void *pointer);
+void hak_hardened_free_at(void *pointer, const hak_magazine_t *magazine); /* as hak_free_at */
 void hak_hardened_free_by(void *pointer, const char *function, size_t size);
 
 /* As realloc(3); `pointer` is not NULL, `size` not 0. */

@@ -68,7 +68,8 @@ __attribute__((destructor)) static void finish(void) {
 HAK_HOT void *hakmem_malloc(size_t size) {
     void *block = hak_pop_small(size);
     if (HAK_LIKELY(block != NULL)) return block;
-    return hak_allocate(size, HAK_CALLER());
+    return HAK_LIKELY(size <= HAK_SMALL_MAX) ? hak_allocate_small(size, HAK_CALLER())
+                                             : hak_allocate(size, HAK_CALLER());
 }
 HAK_TWIN(void *, malloc, (size_t size))
 
@@ -81,7 +82,11 @@ HAK_FAST_PATH bool release_null(const void *pointer) {
 }
 
 HAK_HOT void hakmem_free(void *block) {
-    if (HAK_LIKELY(hak_push(block))) return;
+    hak_magazine_t *magazine;
+    if (HAK_LIKELY(hak_magazine_of(block, &magazine))) {
+        if (HAK_UNLIKELY(!hak_push_on(magazine, block, false))) hak_free_at(block, magazine);
+        return;
+    }
     if (release_null(block)) return;
     hak_free_slow(block);
 }
@@ -295,6 +300,10 @@ void *hak_allocate(size_t size, const void *site) {
     return hak_hardened_on() ? hak_hardened_malloc(size, site) : allocate(size, site);
 }
 
+HAK_OUT_OF_LINE void *hak_allocate_small(size_t size, const void *site) {
+    return hak_hardened_on() ? hak_hardened_malloc(size, site) : allocate(size, site);
+}
+
 static HAK_OUT_OF_LINE void *allocate_zeroed(size_t size, const void *site) {
     if (hak_hardened_on()) return hak_hardened_alloc(size, 1, true, HAK_ORIGIN_MALLOC, site);
     if (HAK_UNLIKELY(hak_load_acquire(&hak_live_on))) hak_live_note_request(size);
@@ -465,6 +474,13 @@ void hak_release(void *pointer, const char *function) {
 }
 
 /* As hak_release, with the frequent half in line: it needs neither a call nor the name of the function. */
+HAK_OUT_OF_LINE void hak_free_at(void *pointer, hak_magazine_t *magazine) {
+    if (hak_hardened_on())
+        hak_hardened_free_at(pointer, magazine);
+    else
+        hak_free_slow(pointer);
+}
+
 HAK_OUT_OF_LINE void hak_free_slow(void *pointer) {
     if (hak_hardened_on())
         hak_hardened_free(pointer);

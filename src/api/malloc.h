@@ -13,8 +13,11 @@ extern _Atomic size_t hak_mapping_threshold;
  * ENOMEM when there is no memory. `site` is the HAK_CALLER of the public function, for
  * debug records. */
 void *hak_allocate(size_t size, const void *site);
-HAK_SLOW_PATH void *hak_out_of_memory(void); /* that result */
-void hak_free_slow(void *block); /* of free, for a block; the next two of any function */
+void *hak_allocate_small(size_t size, const void *site); /* up to HAK_SMALL_MAX bytes */
+HAK_SLOW_PATH void *hak_out_of_memory(void);             /* the result NULL */
+void hak_free_slow(void *block); /* of free, for a block; hak_release of any function */
+/* The same for a pointer into the heap, and the magazine of its unit's class in the thread's cache. */
+void hak_free_at(void *block, hak_magazine_t *magazine);
 void hak_release(void *block, const char *function);
 
 /* hak_release for a block that was requested with `size` bytes, says the caller. */
@@ -87,14 +90,20 @@ HAK_FAST_PATH bool hak_push_on(hak_magazine_t *magazine, void *block, bool begin
     return true;
 }
 
+/* The magazine of the class of the blocks in an address's unit; false outside the heap. */
+HAK_FAST_PATH bool hak_magazine_of(const void *address, hak_magazine_t **magazine) {
+    uintptr_t unit = ((uintptr_t)address - (uintptr_t)hak_map.entries) >> HAK_UNIT_SHIFT;
+    if (HAK_UNLIKELY(!hak_is_below(unit, &hak_map.unit_end))) return false;
+    *magazine = hak_cache_magazine(hak_cache, hak_load_relaxed(&hak_map.entries[unit]));
+    return true;
+}
+
 /* Pushes a block on the thread's magazine of its class. False when the slow path must decide: for
  * NULL, a foreign pointer, a large block, a full magazine, a double free, a pointer that is not the
  * start of a block, or a class whose slabs have colours. */
 HAK_FAST_PATH bool hak_push(void *block) {
-    uintptr_t unit = ((uintptr_t)block - (uintptr_t)hak_map.entries) >> HAK_UNIT_SHIFT;
-    if (HAK_UNLIKELY(!hak_is_below(unit, &hak_map.unit_end))) return false;
-    size_t magazine = hak_load_relaxed(&hak_map.entries[unit]);
-    return hak_push_on(hak_cache_magazine(hak_cache, magazine), block, false);
+    hak_magazine_t *magazine;
+    return HAK_LIKELY(hak_magazine_of(block, &magazine)) && hak_push_on(magazine, block, false);
 }
 
 /* The row at the byte offset of a magazine, which the map holds, too. The region exists. */

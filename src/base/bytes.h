@@ -83,31 +83,35 @@ HAK_FAST_PATH size_t hak_wide_least(void) {
 #define HAK_WIDE_CLOBBERED "xmm0"
 #endif
 
-/* Passes over a block of more than 64 bytes, 32 bytes at a time; up to 256 bytes without a loop.
- * `begin` handles the first 32 bytes; `part` is the instruction for 32 bytes at an address. */
+/* Passes over a block of more than 64 bytes, 32 bytes at a time; up to 256 bytes without a loop. A longer one is
+ * handled from its end, 256 bytes a turn, and then what is left at its beginning: 128 bytes, or 256.
+ * `begin` handles the first 32 bytes; `part` is the instruction for 32 bytes at an address; `last` counts the bytes that
+ * are left, less 256. */
 #define HAK_WIDE_3(part, from) part(32, from) part(64, from) part(96, from)
 #define HAK_WIDE_4(part, from, a, b, c, d) part(a, from) part(b, from) part(c, from) part(d, from)
 #define HAK_WIDE_HIGH(part, from) HAK_WIDE_4(part, from, 128, 160, 192, 224)
 #define HAK_WIDE_TAIL(part) HAK_WIDE_4(part, "%[at], %[size]", -128, -96, -64, -32)
 /* clang-format off */
-#define HAK_WIDE_PASS(begin, part)                                             \
-    begin "cmpq $128, %[size]\n\t"                                             \
-          "jbe 2f\n\t"                                                         \
-          "cmpq $256, %[size]\n\t"                                             \
-          "ja 3f\n\t" HAK_WIDE_3(part, "%[at]") HAK_WIDE_TAIL(part) "jmp 9f\n" \
-          "3:\tleaq -256(%[at], %[size]), %[last]\n"                           \
-          "1:\t" part(0, "%[last]") HAK_WIDE_3(part, "%[last]")                \
-          HAK_WIDE_HIGH(part, "%[last]")                                       \
-          "addq $-256, %[last]\n\t"                                            \
-          "cmpq %[at], %[last]\n\t"                                            \
-          "ja 1b\n\t" HAK_WIDE_3(part, "%[at]") HAK_WIDE_HIGH(part, "%[at]")   \
-          "jmp 9f\n"                                                           \
-          "2:\t" part(32, "%[at]") part(-64, "%[at], %[size]")                 \
+#define HAK_WIDE_PASS(begin, part)                                                        \
+    begin "cmpq $128, %[size]\n\t"                                                        \
+          "jbe 2f\n\t"                                                                    \
+          "cmpq $256, %[size]\n\t"                                                        \
+          "ja 3f\n\t" HAK_WIDE_3(part, "%[at]") HAK_WIDE_TAIL(part) "jmp 9f\n"            \
+          "3:\tleaq -256(%[size]), %[last]\n"                                             \
+          "1:\t" part(0, "%[at], %[last]") HAK_WIDE_3(part, "%[at], %[last]")             \
+          HAK_WIDE_HIGH(part, "%[at], %[last]")                                           \
+          "subq $256, %[last]\n\t"                                                        \
+          "ja 1b\n\t"                                                                     \
+          "cmpq $-128, %[last]\n\t"                                                       \
+          "jle 4f\n\t" HAK_WIDE_HIGH(part, "%[at]")                                      \
+          "4:\t" HAK_WIDE_3(part, "%[at]")                                                \
+          "jmp 9f\n"                                                                      \
+          "2:\t" part(32, "%[at]") part(-64, "%[at], %[size]")                            \
           part(-32, "%[at], %[size]") "9:\t"
 /* clang-format on */
 
 HAK_FAST_PATH bool hak_wide_is_zero(const void *block, size_t size) {
-    const char *last;
+    size_t last;
     bool is_zero;
 #define HAK_WIDE_READ(at, from) "vpor " #at "(" from "), %%ymm0, %%ymm0\n\t"
     __asm__(HAK_WIDE_PASS("vmovdqu (%[at]), %%ymm0\n\t",
@@ -119,7 +123,7 @@ HAK_FAST_PATH bool hak_wide_is_zero(const void *block, size_t size) {
 }
 
 HAK_FAST_PATH void hak_zero_wide(void *block, size_t size) {
-    char *last;
+    size_t last;
 #define HAK_WIDE_CLEAR(at, from) "vmovdqu %%ymm0, " #at "(" from ")\n\t"
     __asm__ volatile(HAK_WIDE_PASS("vpxor %%xmm0, %%xmm0, %%xmm0\n\t" HAK_WIDE_CLEAR(0, "%[at]"),
                                    HAK_WIDE_CLEAR) "vzeroupper"

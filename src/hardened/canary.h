@@ -25,7 +25,7 @@ HAK_FAST_PATH uint64_t hak_canary_pattern(const void *block) {
  * the block has no other contents yet. */
 HAK_FAST_PATH void hak_canary_put(char *block, size_t used, size_t end, bool is_zero) {
     uint64_t pattern = hak_canary_pattern(block), last = 0;
-    if (end - used >= sizeof pattern) {
+    if (HAK_LIKELY(end - used >= sizeof pattern)) {
         memcpy(block + used, &pattern, sizeof pattern);
         return;
     }
@@ -44,10 +44,8 @@ HAK_FAST_PATH bool hak_canary_holds(const char *block, size_t used, size_t end) 
     uint64_t pattern = hak_canary_pattern(block), found;
     if (HAK_LIKELY(end - used >= sizeof pattern)) {
         memcpy(&found, block + used, sizeof found);
-        found ^= pattern;
-    } else {
-        memcpy(&found, block + end - sizeof found, sizeof found);
-        found = (found ^ pattern) >> (sizeof pattern - (end - used)) * 8;
+        return found == pattern;
     }
-    return found == 0;
+    memcpy(&found, block + end - sizeof found, sizeof found);
+    return (found ^ pattern) >> (sizeof pattern - (end - used)) * 8 == 0;
 }

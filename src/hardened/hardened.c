@@ -5,6 +5,7 @@
 #include "cache/sample_rate.h"
 #include "classes/classes.h"
 #include "hardened/canary.h"
+#include "hardened/state.h"
 #include "options/options.h"
 #include "os/os.h"
 
@@ -50,10 +51,21 @@ static void make_routes(hak_hardened_t *to) {
             (uint16_t)(hak_class_of(hak_max(i * 8 + 8, HAK_CANARY_LEAST)) << HAK_MAGAZINE_SHIFT);
 }
 
+/* Makes the table of near arrays (state.h), whose pages come as units are used. */
+static void make_near_table(void) {
+    const size_t size = HAK_STATE_NEAR * (HAK_STATE_NO_LEVEL + 1) * sizeof(hak_state_array_t);
+    void *table = hak_os_address_limit() == SIZE_MAX ? hak_os_map(size, HAK_UNIT_SIZE) : NULL;
+    if (!table) return;
+    hak_os_name(table, size, "hakmem: states");
+    hak_map.states = (uintptr_t)table;
+    hak_map.states_end = HAK_STATE_NEAR;
+}
+
 void hak_hardened_switch_on(void) {
     read_options(&hak_hardened);
     share_quarantine(&hak_hardened);
     make_routes(&hak_hardened);
+    make_near_table();
     for (unsigned i = 1; i < HAK_CLASS_LIMIT; i++) { /* realloc and usable size ask the state */
         hak_store_relaxed(&hak_classes[i].stays, 0);
         hak_store_relaxed(&hak_classes[i].tiny_test, 0);

@@ -45,7 +45,7 @@ typedef struct {
     uint16_t route[HAK_TINY_MAX / 8]; /* (size + canary - 1) / 8 -> offset of its stock */
 } hak_hardened_t;
 
-extern hak_hardened_t hak_hardened HAK_ALIGNED(HAK_LINE);
+extern hak_hardened_t hak_hardened HAK_ALIGNED(HAK_LINE) __attribute__((visibility("hidden")));
 
 HAK_FAST_PATH bool hak_hardened_on(void) {
     return HAK_UNLIKELY(hak_is_set(&hak_hardened.on)); /* partner: hak_hardened_switch_on */

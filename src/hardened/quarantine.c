@@ -18,13 +18,13 @@ enum {
     ROOM_LEAST = 4,         /* the same for large blocks */
     ROOM_BYTES = 32 * 1024, /* of blocks in a stock, unless that is too few */
     LOW_PART = 4,           /* a refill is due at this part of a stock */
+    MANY_SLOW = 3,          /* slow calls of one kind, besides the first */
 };
 
 static void describe(hak_stock_t *stock, const hak_class_t *info) {
     stock->start_test = info->start_test;
     stock->size = info->size;
-    bool known = hak_stock_is_light(stock) ||
-                 (info->size > HAK_SURELY_LIGHT && !hak_class_is_coloured(info));
+    const bool known = info->size && !hak_class_is_coloured(info);
     stock->level = known ? info->level : HAK_STATE_NO_LEVEL;
 }
 
@@ -70,12 +70,14 @@ static bool resize(hak_stock_t *stock, unsigned room) {
 
 /* Notes a slow call of malloc, or of free, for which a stock may grow. */
 static void grow(hak_quarantine_t *quarantine, hak_stock_t *stock, bool overflow) {
-    bool turned = stock->overflowed != overflow;
-    size_t more = (size_t)stock->room * stock->size;
-    stock->overflowed = overflow;
+    const unsigned before = stock->slow / 2u, factor = before < MANY_SLOW ? 2 : 4;
+    const bool turned = (stock->slow & 1) != overflow;
+    stock->slow = (uint8_t)(overflow + 2 * (turned ? 0 : hak_min(before + 1, MANY_SLOW)));
     if (!turned || stock->size > HAK_TINY_MAX || stock->room >= ROOM_MOST) return;
+    const unsigned room = (unsigned)hak_min(stock->room * factor, ROOM_MOST);
+    const size_t more = (size_t)(room - stock->room) * stock->size;
     if (quarantine->grown_bytes + more > hak_cache_budget(HAK_TINY)) return;
-    if (resize(stock, stock->room * 2u)) quarantine->grown_bytes += more;
+    if (resize(stock, room)) quarantine->grown_bytes += more;
 }
 
 static bool make_stock(hak_stock_t *stock, unsigned class_index) {
@@ -100,21 +102,21 @@ static unsigned take(unsigned home, unsigned class_index, unsigned want, hak_ent
     _Atomic uint32_t *words = NULL;
     size_t unit = 0; /* of `words` and `first`; blocks of a slab come one after the other */
     for (unsigned i = 1; i <= taken; i++) {
-        void *block = top[i];
+        char *block = top[i];
         if ((uintptr_t)block >> HAK_UNIT_SHIFT != unit) {
             unit = (uintptr_t)block >> HAK_UNIT_SHIFT;
             words = hak_state_make(hak_state_unit(block), info, 0);
             first = hak_first_offset((uintptr_t)block, info);
         }
         if (HAK_UNLIKELY(!words)) {
-            hak_shard_flush(home, class_index, &block, 1);
+            hak_shard_flush(home, class_index, &top[i], 1);
             continue;
         }
         uint32_t offset = (uint16_t)((uintptr_t)block - first);
-        to->block = block;
-        to->at = &words[hak_block_index(offset, reciprocal)];
+        _Atomic uint32_t *at = &words[hak_block_index(offset, reciprocal)];
         bool known = looks && hak_is_zero(block, size, &hak_hardened.wide);
-        hak_store_relaxed(to++->at, known ? HAK_STATE_FREE : HAK_STATE_FRESH);
+        hak_store_relaxed(at, known ? HAK_STATE_FREE : HAK_STATE_FRESH);
+        *to++ = (hak_entry_t){block, at};
     }
     return (unsigned)(to - entries);
 }
@@ -128,9 +130,10 @@ static HAK_OUT_OF_LINE void make_guard_unit(unsigned home) {
 
 /* Each entry from `count` on changes places with one before it, or stays. */
 static void shuffle(hak_random_t *random, hak_entry_t *entries, unsigned count, unsigned end) {
-    uint32_t chances = 0; /* one random number is good for two places */
-    for (bool fresh = true; count < end; count++, fresh = !fresh) {
-        chances = fresh ? hak_random_next(random) : chances >> 16;
+    enum { CHANCES = 4 }; /* one random number is good for so many places */
+    uint64_t chances = 0;
+    for (unsigned left = 0; count < end; count++, left--, chances >>= 16) {
+        if (left == 0) chances = hak_random_whole(random), left = CHANCES;
         hak_entry_t *at = entries + ((uint16_t)chances * (count + 1) >> 16), old = *at;
         *at = entries[count];
         entries[count] = old;
@@ -174,12 +177,14 @@ void hak_quarantine_report_write(void *block, size_t size) {
                          block, size, at);
 }
 
-/* Checks blocks that leave the thread. */
-static void check_freed(const hak_entry_t *entries, unsigned count, size_t size) {
-    if (!hak_hardened.check_freed) return;
-    for (unsigned i = 0; i < count; i++)
-        if (hak_load_relaxed(entries[i].at) != HAK_STATE_FRESH)
-            hak_quarantine_check_zero(entries[i].block, size);
+/* Checks blocks that leave the thread, and stores their addresses. */
+static void check_freed(const hak_entry_t *entries, unsigned count, size_t size, void **blocks) {
+    const bool checks = hak_hardened.check_freed;
+    for (unsigned i = 0; i < count; i++) {
+        blocks[i] = entries[i].block;
+        if (checks && hak_load_relaxed(entries[i].at) != HAK_STATE_FRESH)
+            hak_quarantine_check_zero(blocks[i], size);
+    }
 }
 
 static unsigned class_of(const hak_quarantine_t *quarantine, const hak_stock_t *stock) {
@@ -194,8 +199,7 @@ static void give(hak_quarantine_t *quarantine, unsigned home, hak_stock_t *stock
         some = (unsigned)hak_min(count, ROOM_MAX);
         const unsigned left = stock->count - some;
         hak_entry_t *from = stock->entries + (hak_hardened.random ? left : 0);
-        check_freed(from, some, stock->size);
-        for (unsigned i = 0; i < some; i++) blocks[i] = from[i].block;
+        check_freed(from, some, stock->size, blocks);
         if (!hak_hardened.random) memmove(from, from + some, left * sizeof *from);
         hak_store_relaxed(&stock->count, (uint16_t)left);
         /* Last: a handler of the program may run in it, and allocate. */
@@ -215,8 +219,8 @@ static HAK_OUT_OF_LINE void push_slow(hak_quarantine_t *quarantine, unsigned hom
         hak_quarantine_push(rest, stock->room, hak_quarantine_chance(&quarantine->random));
         return;
     }
-    check_freed(&rest.entry, 1, hak_classes[class_index].size);
-    void *block = rest.entry.block;
+    void *block;
+    check_freed(&rest.entry, 1, hak_classes[class_index].size, &block);
     hak_shard_flush(home, class_index, &block, 1);
 }
 

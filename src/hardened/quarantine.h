@@ -16,7 +16,8 @@
  * goes back to the shard.
  *
  * A stock begins with room for a few blocks. It doubles when a slow call of free follows one of
- * malloc, or the other way round: a larger stock would have avoided both. Together the stocks of a
+ * malloc, or the other way round: a larger stock would have avoided both. If several slow calls of one kind came before,
+ * a stock of four times the room would have avoided more of them, and so it gets that. Together the stocks of a
  * thread grow by no more bytes than its cache may have in other profiles.
  *
  * LIGHT CLASSES. A class is light if QUARANTINE blocks of it fit into five eighths of QUARANTINE_BYTES.
@@ -50,7 +51,7 @@ typedef struct {
     uint16_t light_room;      /* the same of a light class, else 0 */
     uint16_t low;             /* a refill is due when so few are left */
     uint8_t level;            /* as in hak_class_t; NO_LEVEL of what free_small leaves alone */
-    bool overflowed;          /* the last slow call was a free */
+    uint8_t slow;             /* the last slow call: 1 for a free; and twice the same ones before */
 } hak_stock_t;
 
 _Static_assert(sizeof(hak_stock_t) == 1 << HAK_MAGAZINE_SHIFT, "the map holds offsets of stocks");
@@ -63,7 +64,6 @@ typedef struct {
 
 enum {
     HAK_BIG_RING = 16,
-    HAK_SURELY_LIGHT = 64, /* free_small has no blocks up to it of classes that are not light */
 };
 
 /* A freed block above 64 KiB in the ring of its thread. */

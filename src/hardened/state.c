@@ -21,7 +21,10 @@ _Atomic uint32_t *hak_state_make(size_t unit, const hak_class_t *info, uint32_t 
     if (!states) return NULL;
     _Atomic uint32_t *words = hak_once_make(&states->words[hak_state_place(unit)][info->level],
                                             capacities[info->level] * sizeof(uint32_t), NULL);
-    return words ? words + index : NULL;
+    if (!words) return NULL;
+    if (unit < hak_map.states_end)
+        hak_store_release(hak_state_near(unit, info->level), words); /* partner: hak_state_words */
+    return words + index;
 }
 
 bool hak_state_is_taken(const hak_unit_t *slab, const hak_class_t *info, uint32_t index) {

@@ -54,6 +54,10 @@ typedef struct {
     /* atomic, read while the heap starts, too; then constant: log2 of a superslab's units, by
      * SS_SIZE */
     _Atomic unsigned super_shift;
+    /* constant once the hardened path is on: the table of near arrays (hardened/state.h), and the
+     * first unit that it has no room for; or 0 */
+    uintptr_t states;
+    size_t states_end;
 } HAK_ALIGNED(HAK_LINE) hak_map_t;
 _Static_assert(sizeof(hak_map_t) == HAK_LINE, "another variable would share the line");
 

@@ -447,8 +447,8 @@ unsigned hak_shard_take(unsigned home, unsigned class_index, unsigned want, void
     return take_and_tell(&request, take_anywhere);
 }
 
-unsigned hak_shard_take_warm(unsigned home, unsigned class_index, unsigned want, void **top,
-                             hak_warm_t *warm) {
+HAK_NEXT unsigned hak_shard_take_warm(unsigned home, unsigned class_index, unsigned want,
+                                      void **top, hak_warm_t *warm) {
     request_t request = {home, class_index, want, top, warm, false, {0}};
     return take_and_tell(&request, take_anywhere);
 }

@@ -34,6 +34,10 @@ static _Atomic uint64_t tables[RECORDS][ROOM / 8] __attribute__((aligned(128)));
 static _Atomic uint64_t words[RECORDS][ROOM / 8] __attribute__((aligned(128)));
 static bool is_taken[2][RECORDS];
 
+/* The near arrays of the units up to it. */
+static hak_state_array_t near_arrays[UNIT + 1][HAK_STATE_NO_LEVEL + 1]
+    __attribute__((aligned(128)));
+
 static const hak_class_t info = {.size = 1024, .count = 64, .words = 1};
 
 /* ---- What they stand on ---------------------------------------------------------------------- */
@@ -96,6 +100,10 @@ void hak_os_name(void *addr, size_t size, const char *name) { (void)addr, (void)
 /* ---- Blocks of a class ----------------------------------------------------------------------- */
 
 static void prepare(void) {
+    hak_map.states = (uintptr_t)near_arrays;
+    hak_map.states_end = UNIT + 1;
+    for (unsigned i = 0; i < HAK_STATE_LEVELS; i++)
+        atomic_store_explicit(&near_arrays[UNIT][i], NULL, memory_order_relaxed);
     hak_map.super_shift = 4;
     hak_map.supers = (uintptr_t)&shared.super;
     hak_map.entries = (void *)(shared.block - UNIT * HAK_UNIT_SIZE);
@@ -107,6 +115,12 @@ static void prepare(void) {
     atomic_store_explicit(&ranges, 0, memory_order_relaxed);
     for (unsigned i = 0; i < 2; i++) atomic_store_explicit(&used[i], 0, memory_order_relaxed);
     for (unsigned i = 0; i < RECORDS; i++) is_taken[0][i] = is_taken[1][i] = false;
+}
+
+/* A unit that is not near. */
+static void prepare_far(void) {
+    prepare();
+    hak_map.states_end = UNIT;
 }
 
 static void give(uint32_t index) {
@@ -267,6 +281,10 @@ static const explore_scenario_t scenarios[] = {
      prepare,
      {give_one, give_other},
      CHECKED(both_are_there)},
+    {"the first two blocks of a superslab that is not near",
+     prepare_far,
+     {give_one, give_other},
+     CHECKED(both_are_there)},
     {"a look at a block that is freed and allocated",
      prepare_block,
      {free_and_allocate, look},
@@ -291,6 +309,8 @@ int main(int argc, char **argv) {
     memory_track(&shared, sizeof shared);
     memory_track(&range, sizeof range);
     memory_track(used, sizeof used);
+    memory_track(near_arrays, sizeof near_arrays);
+    trace_holds(near_arrays, sizeof near_arrays, "hak_state_near()[]");
     for (unsigned i = 0; i < RECORDS; i++) {
         trace_holds(tables[i], sizeof tables[i], "hak_states_t");
         trace_holds(words[i], sizeof words[i], "hak_states.words[]");
