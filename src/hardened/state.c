@@ -34,3 +34,11 @@ bool hak_state_is_taken(const hak_unit_t *slab, const hak_class_t *info, uint32_
     const _Atomic uint64_t *word = (const _Atomic uint64_t *)(const void *)&bits[at];
     return !(hak_load_relaxed(word) & bit) && !(hak_load_relaxed(&remote[at]) & bit);
 }
+
+void hak_state_renew(const hak_unit_t *slab, unsigned class_index) {
+    const hak_class_t *info = &hak_classes[class_index];
+    _Atomic uint32_t *words = hak_state_word(hak_state_unit(slab->base), info, 0);
+    for (unsigned i = 0; words && i < info->count; i++)
+        if (hak_load_relaxed(&words[i]) == HAK_STATE_FREE)
+            hak_store_relaxed(&words[i], HAK_STATE_FRESH);
+}

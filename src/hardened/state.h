@@ -18,6 +18,10 @@
  * limit on addresses, refuses it. A thread enters an array there before it gives a block out that has a word in it. So
  * whoever has got the block finds the array; who has not may find none, as before the array was made.
  *
+ * A block that goes back to its slab keeps its word. So FREE without a size says of it, if freed blocks are zero, that it
+ * was zero then: a write to it since is found when it is taken again. A unit that becomes a slab anew may hold anything:
+ * before anybody knows the slab, its words that are FREE become FRESH (hak_state_renew).
+ *
  * PROTOCOL. The thread that takes a block from a shard makes it FREE; the thread that gives it to
  * the program makes it USED, before the program has the address. A free begins with a
  * compare-and-swap from USED to FREE: of two racing frees one wins, the other reports and changes
@@ -92,6 +96,9 @@ hak_states_t *hak_state_tables(hak_superslab_t *super);
 /* The word of block `index` of a slab. Makes its array if there is none; NULL without memory.
  * `unit` counts from the map's first one. */
 _Atomic uint32_t *hak_state_make(size_t unit, const hak_class_t *info, uint32_t index);
+
+/* The watcher of new slabs (shard/bin.h): nothing is known of the contents of its blocks. */
+void hak_state_renew(const hak_unit_t *slab, unsigned class_index);
 
 /* The index of a unit in the tables of its superslab. */
 HAK_FAST_PATH unsigned hak_state_place(size_t unit) { return unit % HAK_SUPERSLAB_UNITS_MAX; }

@@ -50,6 +50,11 @@ void hak_bin_pass_over(hak_bin_t *bin, hak_unit_t *slab);
 /* The kept empty slab, taken out of its bin for release; or NULL. Bin lock held. */
 hak_unit_t *hak_bin_release_empty(hak_bin_t *bin);
 
+/* The watcher is a function of a higher layer that is told of each slab that is being made, which nobody
+ * else knows yet. */
+typedef void (*hak_slab_watcher_t)(const hak_unit_t *slab, unsigned class_index);
+void hak_slab_set_watcher(hak_slab_watcher_t watcher);
+
 /* Makes a pool unit a slab of a class for a shard, all blocks free; false without memory. */
 bool hak_slab_make(hak_unit_t *slab, unsigned shard, unsigned class_index, bool zeroed);
 

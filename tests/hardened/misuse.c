@@ -107,6 +107,19 @@ static void write_after_free_and_exit_of_thread(size_t size) {
     CHECK(pthread_create(&thread, NULL, free_and_write, victim(size)) == 0, "no thread");
     pthread_join(thread, NULL);
 }
+/* As the thread ends, the block goes back to its slab, which has others in use or in this thread's stock. */
+static void *free_it(void *block) {
+    API(free)(block);
+    return NULL;
+}
+static void write_after_exit_of_thread(size_t size) {
+    pthread_t thread;
+    char *block = victim(size);
+    CHECK(pthread_create(&thread, NULL, free_it, block) == 0, "no thread");
+    pthread_join(thread, NULL);
+    *(volatile char *)(block + size / 2) = 1;
+    for (int i = 0; i < FRESH; i++) sink = *(char *)API(malloc)(size);
+}
 static void double_free_among_many(size_t size) {
     void *others[50];
     char *block = victim(size);
@@ -240,6 +253,8 @@ static const struct misuse {
     {"write after free", write_after_free, "malloc(): write after free", 1, BIG - 1, false, false},
     {"write after free, thread exits", write_after_free_and_exit_of_thread,
      "malloc(): write after free", 1, BIG - 1, false, false},
+    {"write to a block that has left its thread", write_after_exit_of_thread,
+     "malloc(): write after free", 1, 1000, false, false},
     {"write after free of a big block", write_after_free, NULL, BIG, 16 * MIB, true, false},
     {"double free among many", double_free_among_many, "free(): double free", 1, 16 * MIB, false,
      false},

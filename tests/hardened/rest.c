@@ -1,7 +1,9 @@
 /* rest.c - what a program can see of the hardened path, and what it costs: a block that is resized where it is shows no
  * canary, and the children of a process place their blocks each in another way; no request that fails takes freed
- * blocks out of the quarantine, and a huge block that never rested is not read when it is freed. */
+ * blocks out of the quarantine, and a huge block that never rested is not read when it is freed. Memory that was a
+ * program's heap in between holds what that wrote, which is no write after free. */
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -102,10 +104,46 @@ static void test_forks(void) {
     CHECK(sums[0] != sums[1], "two children place their blocks alike");
 }
 
+enum { MANY = 20000, PARTS = 60, PART = 60000 };
+
+/* Its end gives all that rests to the slabs, and these give their units back. */
+static void *fill_and_free(void *blocks) {
+    void **at = blocks;
+    for (int i = 0; i < MANY; i++) CHECK((at[i] = API(malloc)(SIZE)) != NULL, "no memory");
+    for (int i = 0; i < MANY; i++) API(free)(at[i]);
+    return NULL;
+}
+
+static void run_thread(void **blocks) {
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, fill_and_free, blocks) == 0, "no thread");
+    pthread_join(thread, NULL);
+}
+
+static void test_units_of_a_heap(void) {
+    static void *blocks[MANY];
+    void *(*make)(size_t) = dlsym(RTLD_DEFAULT, "hakmem_heap_new");
+    void *(*allocate)(void *, size_t) = dlsym(RTLD_DEFAULT, "hakmem_heap_malloc");
+    void (*destroy)(void *) = dlsym(RTLD_DEFAULT, "hakmem_heap_destroy");
+    unsigned again = 0;
+    run_thread(blocks);
+    void *heap = make(0);
+    for (int i = 0; i < PARTS; i++) {
+        char *part = allocate(heap, PART);
+        CHECK(part != NULL, "no memory");
+        memset(part, 1, PART);
+        for (int k = 0; k < MANY; k++) again += (uintptr_t)blocks[k] - (uintptr_t)part < PART;
+    }
+    CHECK(again > MANY / 10, "the heap has the memory of %u blocks only", again);
+    destroy(heap);
+    run_thread(blocks);
+}
+
 int main(void) {
     test_forks();
     test_canaries();
     test_failing_requests();
     test_untouched();
+    test_units_of_a_heap(); /* last: its memory is not zero */
     return 0;
 }
