@@ -130,11 +130,11 @@ static HAK_OUT_OF_LINE void *alloc_big(size_t size, size_t align, bool zero, hak
     return block ? block : hak_out_of_memory();
 }
 
-static void *alloc_empty(size_t align) {
+static void *alloc_empty(size_t align, hak_origin_t origin) {
     hak_random_t random;
     hak_quarantine_t *quarantine = quarantine_of_thread();
     if (!quarantine) hak_random_seed(&random);
-    return hak_empty_take(quarantine ? &quarantine->random : &random, align);
+    return hak_empty_take(quarantine ? &quarantine->random : &random, align, origin);
 }
 
 HAK_FAST_PATH bool is_small(size_t size) { return HAK_LIKELY(size - 1 < HAK_TINY_MAX - 1); }
@@ -144,7 +144,7 @@ static HAK_OUT_OF_LINE void *alloc_other(size_t size, size_t align, bool zero,
     if (HAK_UNLIKELY(hak_load_acquire(&hak_live_on))) hak_live_note_request(size);
     if (is_small(size) && align <= 16) return alloc_small(size, size, zero, origin, false);
     if (size == 0 && hak_hardened.empty && align <= 4096) {
-        void *block = alloc_empty(align);
+        void *block = alloc_empty(align, origin);
         if (block) return block;
     }
     if (size >= HAK_CLASS_MAX || align > HAK_UNIT_SIZE) return alloc_big(size, align, zero, origin);
@@ -210,10 +210,18 @@ static HAK_SLOW_PATH bool release_old(void *block, unsigned class_index, const h
     return true;
 }
 
+static void free_empty(void *pointer, const char *function, size_t said) {
+    const hak_origin_t origin = hak_empty_origin(pointer);
+    if (hak_empty_is_used(pointer) && !matches(function, 0, origin, said))
+        hak_hardened_report_wrong(function, pointer, 0, origin, said);
+    else if (!hak_empty_give(pointer))
+        hak_hardened_report_pointer(function, pointer);
+}
+
 /* Frees what is no block of a class. */
 static HAK_OUT_OF_LINE void free_other(void *pointer, const char *function, size_t said) {
     if (hak_empty_has(pointer)) {
-        if (!hak_empty_give(pointer)) hak_hardened_report_pointer(function, pointer);
+        free_empty(pointer, function, said);
         return;
     }
     hak_block_t block = hak_block_of(pointer);

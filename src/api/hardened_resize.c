@@ -139,7 +139,7 @@ static HAK_OUT_OF_LINE void *resize_other(void *pointer, size_t size, const void
         errno = EINVAL;
         return NULL;
     }
-    hak_origin_t origin = hak_state_origin(found.note);
+    hak_origin_t origin = found.empty ? hak_empty_origin(pointer) : hak_state_origin(found.note);
     if (hak_hardened.match && origin != HAK_ORIGIN_MALLOC)
         return refuse_mismatch(pointer, found.size, origin);
     if (HAK_UNLIKELY(found.note && !hak_big_holds(pointer, found.note)))

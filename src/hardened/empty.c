@@ -3,7 +3,7 @@
 
 #include "os/os.h"
 
-enum { SHIFT = 4, SLOTS = 65536, WORDS = SLOTS / 64, RANGE = SLOTS << SHIFT };
+enum { SHIFT = 4, SLOTS = 131072, WORDS = SLOTS / 64, RANGE = SLOTS << SHIFT };
 
 static _Atomic uintptr_t range; /* 0, then constant */
 static _Atomic uint64_t used[WORDS] HAK_APART;
@@ -38,12 +38,26 @@ static uint64_t places(uint32_t step) {
     return mask;
 }
 
-void *hak_empty_take(hak_random_t *random, size_t align) {
-    uintptr_t start = the_range();
-    uint32_t step = (uint32_t)hak_max(align >> SHIFT, 1), first = hak_random_next(random);
-    uint32_t every = step > 64 ? step / 64 : 1;
-    for (uint32_t i = 0; start && i < WORDS; i++) {
-        uint32_t w = (first + i) % WORDS;
+/* The words of an origin: how many, and the first one. */
+static uint32_t words_of(hak_origin_t origin) {
+    return origin == HAK_ORIGIN_MALLOC ? WORDS / 2 : WORDS / 4;
+}
+static uint32_t first_of(hak_origin_t origin) {
+    return origin == HAK_ORIGIN_MALLOC ? 0 : WORDS / 4 * (1 + (uint32_t)origin);
+}
+_Static_assert(HAK_ORIGIN_NEW == 1 && HAK_ORIGIN_NEW_ARRAY == 2, "the third and the last quarter");
+
+hak_origin_t hak_empty_origin(const void *pointer) {
+    const uint32_t quarter = slot_of(pointer) / (SLOTS / 4);
+    return quarter < 2 ? HAK_ORIGIN_MALLOC : (hak_origin_t)(quarter - 1);
+}
+
+void *hak_empty_take(hak_random_t *random, size_t align, hak_origin_t origin) {
+    const uintptr_t start = the_range();
+    const uint32_t step = (uint32_t)hak_max(align >> SHIFT, 1), first = hak_random_next(random);
+    const uint32_t every = step > 64 ? step / 64 : 1, words = words_of(origin);
+    for (uint32_t i = 0; start && i < words; i++) {
+        const uint32_t w = first_of(origin) + (first + i) % words;
         if (w % every) continue;
         uint64_t bits = ~hak_load_relaxed(&used[w]) & places(step);
         for (; bits; bits &= bits - 1) {

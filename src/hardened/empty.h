@@ -1,20 +1,25 @@
 /* empty.h: blocks of size 0.
  *
- * They are addresses 16 bytes apart in one reserved range of 1 MiB without access: each read or
- * write ends the program. One bit for each address says whether it is taken. A thread takes an
+ * They are addresses 16 bytes apart in one reserved range of 2 MiB without access: each read or
+ * write ends the program. The first half of them is malloc's, the third quarter that of new, and the last that of new[], so
+ * an address tells the function that has to free it. One bit for each address says whether it is taken. A thread takes an
  * address by an atomic OR of its bit, and gives it back by an atomic AND; the old value of the bit
- * tells the thread whether it was the one that changed it. When all are in use, malloc(0) is served
- * as malloc(1). */
+ * tells the thread whether it was the one that changed it. When all of a function are in use, its request
+ * is served as one for a byte. */
 #pragma once
 
 #include "base/base.h"
 #include "hardened/hardened.h"
+#include "hardened/state.h"
 
 /* An address at a multiple of `align`, a power of two up to a page; NULL when none is left. */
-void *hak_empty_take(hak_random_t *random, size_t align);
+void *hak_empty_take(hak_random_t *random, size_t align, hak_origin_t origin);
 
 /* True for an address of the range. */
 bool hak_empty_has(const void *pointer);
+
+/* Of an address of the range: the kind of function that it was for. */
+hak_origin_t hak_empty_origin(const void *pointer);
 
 /* Gives it back; false when it is not in use. */
 bool hak_empty_give(const void *pointer);

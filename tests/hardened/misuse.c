@@ -263,18 +263,18 @@ static const struct misuse {
      1, 16 * MIB, false, false},
     {"realloc after free", realloc_after_free, "realloc(): double free", 1, 16 * MIB, false, false},
     {"free of a block never given out", free_never_given, "free(): ", 1, 16 * MIB, false, true},
-    {"malloc, delete", malloc_delete, "operator delete(): wrong function", 1, 16 * MIB, false,
+    {"malloc, delete", malloc_delete, "operator delete(): wrong function", 0, 16 * MIB, false,
      false},
-    {"malloc, delete[]", malloc_delete_array, "operator delete[](): wrong function", 1, 16 * MIB,
+    {"malloc, delete[]", malloc_delete_array, "operator delete[](): wrong function", 0, 16 * MIB,
      false, false},
-    {"new, free", new_free, "free(): wrong function", 1, 16 * MIB, false, false},
-    {"new, delete[]", new_delete_array, "operator delete[](): wrong function", 1, 16 * MIB, false,
+    {"new, free", new_free, "free(): wrong function", 0, 16 * MIB, false, false},
+    {"new, delete[]", new_delete_array, "operator delete[](): wrong function", 0, 16 * MIB, false,
      false},
-    {"new[], delete", new_array_delete, "operator delete(): wrong function", 1, 16 * MIB, false,
+    {"new[], delete", new_array_delete, "operator delete(): wrong function", 0, 16 * MIB, false,
      false},
-    {"new[], free", new_array_free, "free(): wrong function", 1, 16 * MIB, false, false},
-    {"new, realloc", new_realloc, "realloc(): wrong function", 1, 16 * MIB, false, false},
-    {"delete of another size", wrong_size_delete, "operator delete(): wrong size", 1, 16 * MIB,
+    {"new[], free", new_array_free, "free(): wrong function", 0, 16 * MIB, false, false},
+    {"new, realloc", new_realloc, "realloc(): wrong function", 0, 16 * MIB, false, false},
+    {"delete of another size", wrong_size_delete, "operator delete(): wrong size", 0, 16 * MIB,
      false, false},
     {"delete[] of another size", wrong_size_delete_array, "operator delete[](): wrong size", 1,
      16 * MIB, false, false},
@@ -335,7 +335,7 @@ int main(void) {
     offender = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(offender != MAP_FAILED, "no shared page");
     for (int k = 0; k < MISUSES; k++) {
-        if (misuses[k].most == 0) check(&misuses[k], 0);
+        if (misuses[k].least == 0) check(&misuses[k], 0);
         for (int i = 0; i < SIZES; i++)
             if (sizes[i] >= misuses[k].least && sizes[i] <= misuses[k].most)
                 check(&misuses[k], sizes[i]);

@@ -138,7 +138,7 @@ GROUPS = {
         "src/meta/once.[ch]",
         ["tests/interleave/state.c"],
         [
-            (r"SLOTS = 65536", "SLOTS = 128"),
+            (r"SLOTS = 131072", "SLOTS = 256"),
             # A racing look is a step, and the explorer is told what was seen.
             (r"return hak_canary_holds\(block, used, end\);",
              "bool look_at_canary(const char *, size_t, size_t); "

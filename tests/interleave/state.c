@@ -82,7 +82,7 @@ void hak_check_failed(hak_check_t *check, const char *what, const void *object,
 
 /* Of empty.c. */
 extern _Atomic uintptr_t range;
-extern _Atomic uint64_t used[2];
+extern _Atomic uint64_t used[4];
 
 static _Atomic unsigned ranges;
 
@@ -113,7 +113,7 @@ static void prepare(void) {
     atomic_store_explicit(&shared.freed, 0, memory_order_relaxed);
     atomic_store_explicit(&range, 0, memory_order_relaxed);
     atomic_store_explicit(&ranges, 0, memory_order_relaxed);
-    for (unsigned i = 0; i < 2; i++) atomic_store_explicit(&used[i], 0, memory_order_relaxed);
+    for (unsigned i = 0; i < 4; i++) atomic_store_explicit(&used[i], 0, memory_order_relaxed);
     for (unsigned i = 0; i < RECORDS; i++) is_taken[0][i] = is_taken[1][i] = false;
 }
 
@@ -231,7 +231,7 @@ static void the_free_counts(void) {
 
 static void *take(void) {
     hak_random_t random = {0}; /* all threads choose the same place first */
-    void *block = hak_empty_take(&random, 1);
+    void *block = hak_empty_take(&random, 1, HAK_ORIGIN_MALLOC);
     EXPLORE_CHECK(block != NULL && hak_empty_has(block), "no block of size 0");
     return block;
 }
