@@ -299,15 +299,20 @@ static bool rests(hak_cache_t *cache, unsigned class_index, uint32_t clock) {
     return count * of_one * calls >= (size_t)REST_PAGES * REST_CALLS;
 }
 
-/* Gives all blocks of a magazine, and those of its lifo and share, to the shard. */
-static HAK_OUT_OF_LINE void empty(hak_cache_t *cache, unsigned class_index) {
+/* Gives all blocks of a magazine, and those of its lifo and share, to the shard; those of the magazine to the depot
+ * first, if they may. */
+static HAK_OUT_OF_LINE void empty_to(hak_cache_t *cache, unsigned class_index, bool to_depot) {
     void *blocks[1 + 64];
     size_t count = count_of(&cache->magazines[class_index]);
-    if (count) flush(cache, class_index, count, false);
+    if (count) flush(cache, class_index, count, to_depot);
     while ((count = hak_lifo_take(cache, class_index, blocks, 64)) > 0)
         give(cache, class_index, blocks + 1, count);
     while ((count = hak_sample_rate_take_back(cache, class_index, blocks, 64)) > 0)
         give(cache, class_index, blocks, count);
+}
+
+static void empty(hak_cache_t *cache, unsigned class_index) {
+    empty_to(cache, class_index, false);
 }
 
 /* Gives back what the thread and its shard keep of classes that the program has left, so that whole slabs serve
@@ -542,7 +547,11 @@ HAK_BEHIND bool hak_cache_flush_magazine(hak_cache_t *cache) {
     return false;
 }
 
-void hak_cache_flush_all(hak_cache_t *cache) {
+static HAK_NEXT void empty_all(hak_cache_t *cache, bool to_depot) {
     hak_warm_cache_release(cache);
-    for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) empty(cache, i);
+    for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) empty_to(cache, i, to_depot);
 }
+
+void hak_cache_flush_all(hak_cache_t *cache) { empty_all(cache, false); }
+
+void hak_cache_pass_on(hak_cache_t *cache) { empty_all(cache, hak_depot_is_open()); }

@@ -164,6 +164,10 @@ bool hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block);
 /* Gives the blocks of all magazines to the shards, and warm slabs back. */
 void hak_cache_flush_all(hak_cache_t *cache);
 
+/* The same at the end of a thread. Where depots are open (cpu_depot.h), the depot of the CPU takes what it has room
+ * for: the next thread there needs such blocks. */
+void hak_cache_pass_on(hak_cache_t *cache);
+
 /* Brakes a thread that frees faster than purge work gives memory back. Slow calls do the purge
  * work; with small stacks more frees become slow. Small stacks also hold fewer blocks, each of
  * which may be the last one that keeps its slab from becoming free. Each call of the first

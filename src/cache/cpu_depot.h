@@ -3,7 +3,8 @@
  * All caches together hold a bounded number of bytes (HAKMEM_CACHE_BUDGET). With many more threads than
  * CPUs the share of a thread is small, so its magazines are often full or empty. Only as many threads
  * run as there are CPUs. So the depth that caches lack is kept per CPU: a full magazine leaves its
- * batch in the depot of the CPU that the thread runs on, and an empty one takes a batch from there.
+ * batch in the depot of the CPU that the thread runs on, and an empty one takes a batch from there. A thread that
+ * ends leaves what its magazines hold there, as far as there is room.
  * That moves addresses only. It reads no slab and no bitmap, and a block of another shard is no remote
  * free. Depots are open while the share is small and there are more threads than CPUs; otherwise
  * nobody makes or visits one.

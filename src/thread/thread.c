@@ -121,7 +121,7 @@ static void give_up(hak_cache_t *cache) {
     if (keeps)
         hak_warm_cache_release(cache);
     else
-        hak_cache_flush_all(cache);
+        hak_cache_pass_on(cache);
     hak_gate_use(NULL); /* another thread may get the post next */
     hak_gate_enter();
     hak_group_leave(cache, keeps);

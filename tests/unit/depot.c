@@ -87,6 +87,36 @@ static void another_cache_gets_the_blocks(void **state) {
     end(giver);
 }
 
+/* What one thread leaves at its end serves the next one there, without a lock of a shard. */
+static void the_end_of_a_thread_fills_it(void **state) {
+    (void)state;
+    static void *blocks[MOST];
+    hak_cache_t *ending = begin(), *next = make_cache(64 * 1024);
+    for (unsigned i = 0; i < MOST / 2; i++) blocks[i] = take(ending, CLASS);
+    for (unsigned i = 0; i < MOST / 2; i++) give(ending, blocks[i]);
+    const size_t held = hak_cache_count(ending, CLASS), there = hak_depot_count(CLASS);
+    REQUIRE(held > 1, "%zu blocks are no test", held);
+    const uint64_t locks = hak_shard_stats(CLASS).counts[HAK_SHARD_LOCKS];
+    hak_cache_pass_on(ending);
+    assert_int_equal(hak_cache_count(ending, CLASS), 0);
+    assert_int_equal(hak_depot_count(CLASS), there + held);
+    for (unsigned i = 0; i < there + held; i++) blocks[i] = take(next, CLASS);
+    assert_int_equal(hak_shard_stats(CLASS).counts[HAK_SHARD_LOCKS], locks);
+    for (unsigned i = 0; i < there + held; i++) give(next, blocks[i]);
+    drop_cache(next);
+    end(ending);
+    assert_int_equal(hak_shard_in_use(CLASS), 0);
+}
+
+static void a_closed_depot_gets_nothing_at_the_end(void **state) {
+    (void)state;
+    hak_cache_t *cache = make_cache(8 * 1024);
+    give(cache, take(cache, CLASS));
+    hak_cache_pass_on(cache);
+    assert_int_equal(hak_cache_count(cache, CLASS) + hak_depot_count(CLASS), 0);
+    drop_cache(cache);
+}
+
 static void it_holds_no_more_than_its_slots(void **state) {
     (void)state;
     hak_cache_t *cache = begin();
@@ -237,6 +267,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(open_while_shares_are_small_and_threads_many),
         cmocka_unit_test(a_closed_depot_gets_nothing),
         cmocka_unit_test(another_cache_gets_the_blocks),
+        cmocka_unit_test(the_end_of_a_thread_fills_it),
+        cmocka_unit_test(a_closed_depot_gets_nothing_at_the_end),
         cmocka_unit_test(it_holds_no_more_than_its_slots),
         cmocka_unit_test(what_nobody_uses_goes_to_the_shards),
         cmocka_unit_test(a_sweep_keeps_to_its_budget),
