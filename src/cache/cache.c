@@ -311,9 +311,7 @@ static HAK_OUT_OF_LINE void empty_to(hak_cache_t *cache, unsigned class_index, b
         give(cache, class_index, blocks, count);
 }
 
-static void empty(hak_cache_t *cache, unsigned class_index) {
-    empty_to(cache, class_index, false);
-}
+static void empty(hak_cache_t *cache, unsigned class_index) { empty_to(cache, class_index, false); }
 
 /* Gives back what the thread and its shard keep of classes that the program has left, so that whole slabs serve
  * instead of pages that are not there yet. Classes that it uses in turn would take the same slabs from each other;

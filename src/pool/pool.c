@@ -39,18 +39,25 @@ static uint32_t run_starts(uint32_t mask, unsigned count) {
     return mask;
 }
 
+static hak_superslab_t *tightest(const hak_lists_t *lists, unsigned from, unsigned end) {
+    for (unsigned n = from; n < end; n++)
+        if (lists->by_span[n]) return lists->by_span[n];
+    return NULL;
+}
+
 /* Chooses a superslab of a node for `count` units: the one that received the last free, if it has a
  * dirty span of that length, whose pages are resident and probably in the CPU's cache; otherwise
  * the tightest fit, which may need fresh pages. A single unit never needs a fresh page while a free
- * dirty unit of the node exists. */
-static hak_superslab_t *choose(unsigned node, unsigned count) {
+ * dirty unit of the node exists. If there is one with room for `more` units beside them, which the same shard will use,
+ * it comes before tighter ones: 32 units share a line of the map, which the CPUs of all of them read. */
+static hak_superslab_t *choose(unsigned node, unsigned count, unsigned more) {
     const hak_lists_t *lists = &hak_lists[node];
     hak_superslab_t *newest = hak_lists_newest(lists);
-    if (HAK_UNLIKELY(hak_one_slab_each())) return lists->by_span[hak_superslab_units()];
+    const unsigned all = hak_superslab_units(), row = hak_min(count + more, all);
+    if (HAK_UNLIKELY(hak_one_slab_each())) return lists->by_span[all];
     if (newest && run_starts(newest->free & newest->dirty, count)) return newest;
-    for (unsigned n = count; n <= hak_superslab_units(); n++)
-        if (lists->by_span[n]) return lists->by_span[n];
-    return NULL;
+    hak_superslab_t *super = tightest(lists, row, all + 1);
+    return super || !more ? super : tightest(lists, count, row);
 }
 
 /* A superslab without pages from another node's lists. Any node may take it, since the first touch
@@ -204,7 +211,7 @@ static HAK_BEHIND hak_unit_t *take_far(unsigned here, unsigned count, bool *zero
     hak_unit_t *unit = NULL;
     for (unsigned tries = 0; !unit && tries < 2 && (!tries || hak_pool_borrow(false)); tries++) {
         for (unsigned node = 0; !unit && node < hak_nodes(); node++) {
-            hak_superslab_t *super = !tries && node == here ? NULL : choose(node, count);
+            hak_superslab_t *super = !tries && node == here ? NULL : choose(node, count, 0);
             if (super) unit = take_from(super, count, zeroed);
         }
     }
@@ -214,11 +221,11 @@ static HAK_BEHIND hak_unit_t *take_far(unsigned here, unsigned count, bool *zero
 
 /* Used memory of the own node comes first, since its pages exist. Then comes memory without pages:
  * a fault costs once, a line of another node costs at each miss. What another node has freed is
- * left to that node or to a purge, and serves only if there is nothing else. Lock held. */
-static hak_unit_t *take_locked(unsigned count, bool *zeroed) {
+ * left to that node or to a purge, and serves only if there is nothing else. `more`: see choose. Lock held. */
+static hak_unit_t *take_locked(unsigned count, unsigned more, bool *zeroed) {
     const unsigned here = hak_node_here();
-    hak_superslab_t *super = choose(here, count);
-    if (!super && hak_pool_borrow(true)) super = choose(here, count);
+    hak_superslab_t *super = choose(here, count, more);
+    if (!super && hak_pool_borrow(true)) super = choose(here, count, more);
     if (!super && hak_has_nodes()) super = choose_untouched(here);
     if (super) {
         count_stage2(count);
@@ -231,7 +238,7 @@ static hak_unit_t *take_locked(unsigned count, bool *zeroed) {
 
 hak_unit_t *hak_pool_take(unsigned count, bool *zeroed) {
     hak_lock_acquire(&hak_pool_lock);
-    hak_unit_t *slab = take_locked(count, zeroed);
+    hak_unit_t *slab = take_locked(count, 0, zeroed);
     hak_lock_release(&hak_pool_lock);
     if (slab && *zeroed) hak_pool_prefault(slab->base, (size_t)count << HAK_UNIT_SHIFT, 1);
     return slab;
@@ -285,8 +292,8 @@ unsigned hak_pool_take_units(unsigned want, hak_unit_t **units, bool *zeroed, un
     hak_lock_acquire(&hak_pool_lock);
     const uint64_t superslabs = hak_load_relaxed(&hak_pool_stats.stage3);
     do {
-        units[taken] = take_locked(1, &zeroed[taken]);
-    } while (units[taken] && ++taken < want && choose(hak_node_here(), 1));
+        units[taken] = take_locked(1, more, &zeroed[taken]);
+    } while (units[taken] && ++taken < want && choose(hak_node_here(), 1, 0));
     if (more && taken && zeroed[taken - 1])
         *ahead = take_ahead(hak_region_superslab_of(units[taken - 1]), more);
     *grown = hak_load_relaxed(&hak_pool_stats.stage3) != superslabs;

@@ -69,8 +69,8 @@ bool hak_pool_gives_whole(void);
 
 /* Takes up to `want` (>= 1) units, each on its own, in one critical section. Only the first one may
  * need a new superslab: *grown tells whether it did. Returns how many it took. If the last one was never
- * touched, also takes up to `more` untouched units of its superslab; these are `stocked`, and linked by
- * `next` into *ahead. */
+ * touched, also takes up to `more` untouched units of its superslab, one with room for all of them if there is any;
+ * these are `stocked`, and linked by `next` into *ahead. */
 unsigned hak_pool_take_units(unsigned want, hak_unit_t **units, bool *zeroed, unsigned more,
                              hak_unit_t **ahead, bool *grown);
 

@@ -7,7 +7,7 @@
 #include "shard/table.h"
 
 enum {
-    MOST = 7, /* untouched units in a stock */
+    MOST = 15, /* untouched units in a stock: with the one that is wanted a superslab, by default */
     FORMER_MOST =
         6, /* former slabs: a block that grows through all classes leaves as many at a time */
     SLABS_EACH = 2, /* slabs that a shard has for each former one, at least */

@@ -153,7 +153,7 @@ MUTANTS = [
      "a cache that waits is emptied"),
     ("whole", "units are taken without the pool's lock",
      r"hak_lock_acquire\(&hak_pool_lock\);"
-     r"(\s*hak_unit_t \*slab = take_locked\(count, zeroed\);\s*)"
+     r"(\s*hak_unit_t \*slab = take_locked\(count, 0, zeroed\);\s*)"
      r"hak_lock_release\(&hak_pool_lock\);",
      r"\1",
      "addresses are short"),

@@ -214,7 +214,7 @@ static void records_of_slabs_are_used_again(void **state) {
  * a pass gives them back. The first shards take none. */
 static void a_shard_that_grows_has_a_stock(void **state) {
     (void)state;
-    enum { SLABS = 40, MOST = 7 };
+    enum { SLABS = 40, MOST = 15 };
     const unsigned count = hak_classes[CLASS].count, shard = hak_shard_open(FAR + 2);
     static void *blocks[SLABS][64];
     hak_purge_all();
@@ -246,6 +246,30 @@ static void a_shard_that_grows_has_a_stock(void **state) {
     assert_int_equal(used_units(), used);
     assert_int_equal(hak_commit_bytes(), committed);
     assert_null(hak_shard_stock(0));
+}
+
+/* Two shards that grow in turn share few superslabs, and so few lines of the map, which each free reads. */
+static void shards_that_grow_have_superslabs_of_their_own(void **state) {
+    (void)state;
+    enum { SLABS = 64 };
+    const unsigned count = hak_classes[CLASS].count;
+    const unsigned shards[2] = {hak_shard_open(FAR + 9), hak_shard_open(FAR + 10)};
+    static void *blocks[2][SLABS][64];
+    unsigned shared = 0;
+    hak_purge_all();
+    for (unsigned i = 0; i < 2 * SLABS; i++)
+        take(shards[i % 2], CLASS, count, blocks[i % 2][i / 2]);
+    for (unsigned i = 0; i < SLABS; i++) {
+        const hak_superslab_t *super = hak_superslab_of(blocks[0][i][0]);
+        unsigned k = 0;
+        while (k < SLABS && hak_superslab_of(blocks[1][k][0]) != super) k++;
+        shared += k < SLABS;
+    }
+    REQUIRE(shared <= SLABS / 4, "%u slabs of %u lie in superslabs of both", shared, SLABS);
+    assert_int_equal(hak_verify(), 0);
+    for (unsigned i = 0; i < 2 * SLABS; i++)
+        give(shards[i % 2], CLASS, blocks[i % 2][i / 2], count);
+    release_all();
 }
 
 /* A few units with pages in the pool come and go all the time: they send no shard with a stock to the pool's lock.
@@ -460,6 +484,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(bitmaps_of_shards_share_no_line),
         cmocka_unit_test(records_of_slabs_are_used_again),
         cmocka_unit_test(a_shard_that_grows_has_a_stock),
+        cmocka_unit_test(shards_that_grow_have_superslabs_of_their_own),
         cmocka_unit_test(a_few_units_with_pages_are_left_to_others),
         cmocka_unit_test(slabs_that_are_left_serve_other_classes),
         cmocka_unit_test(a_closed_stock_keeps_nothing),
