@@ -26,6 +26,7 @@
 #include "options/load.h"
 #include "options/options.h"
 #include "os/os.h"
+#include "os/program.h"
 #include "policy/ace.h"
 #include "policy/band_cost.h"
 #include "profile/samples.h"
@@ -50,7 +51,7 @@ __attribute__((constructor)) static void prepare(void) {
     if (HAK_UNLIKELY(hak_option(HAK_OPTION_HARDENED) != 0))
         hak_hardened_start(); /* its code is behind */
     if (HAK_UNLIKELY(hak_sample_rate_is_wanted())) hak_malloc_sampled_start();
-    if (hak_os_has_libraries()) hak_fork_install();
+    if (hak_os_expects_fork_handlers()) hak_fork_install();
     if (HAK_UNLIKELY(hak_option(HAK_OPTION_MID_DYN1) > 0))
         hak_dyn_choose((size_t)hak_option(HAK_OPTION_MID_DYN1));
     hak_band_cost_start();

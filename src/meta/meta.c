@@ -195,7 +195,7 @@ static void check_chunk(hak_check_t *check) {
                    chunk_next < chunk_end && is_accessible(chunk_next, left));
 }
 
-static void check_node(hak_check_t *check, const node_t *node, unsigned shift) {
+static HAK_BEHIND void check_node(hak_check_t *check, const node_t *node, unsigned shift) {
     size_t size = (size_t)1 << shift, align = hak_min(size, hak_os_page_size());
     hak_check_that(check, "records", node, "a free block is aligned to its size up to a page",
                    (uintptr_t)node % align == 0);
@@ -203,7 +203,8 @@ static void check_node(hak_check_t *check, const node_t *node, unsigned shift) {
                    is_accessible((const char *)node, size));
 }
 
-static void check_list(hak_check_t *check, const node_t *node, unsigned shift, size_t most) {
+static HAK_BEHIND void check_list(hak_check_t *check, const node_t *node, unsigned shift,
+                                  size_t most) {
     for (size_t violations = check->violations; node && violations == check->violations; most--) {
         hak_check_that(check, "records", node, "a list has no more than there is", most > 0);
         check_node(check, node, shift);

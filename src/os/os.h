@@ -140,10 +140,6 @@ bool hak_os_is_single_threaded(void);
 /* True when libc tells whether the process has a second thread. */
 bool hak_os_knows_threads(void);
 
-/* True when the process has loaded libraries other than libc, the loader and this one, as far as
- * the system tells. */
-bool hak_os_has_libraries(void);
-
 /* Calls `handler` at a signal whose action is the default one; false when the program has
  * another. */
 bool hak_os_on_signal(int number, void (*handler)(int));

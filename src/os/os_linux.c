@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <limits.h>
-#include <link.h>
 #include <signal.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -478,22 +477,6 @@ void hak_os_unshare(hak_os_shared_t *shared) {
     unmap(shared->addr, shared->size);
     if (hak_os_is_file(shared->file, &shared->id)) syscall(SYS_close, shared->file);
     shared->addr = NULL;
-}
-
-/* Counts the entries of the list for debuggers, in which glibc also lists the program and the
- * kernel's vDSO. A program without a loader has no list. */
-HAK_COMMON bool hak_os_has_libraries(void) {
-#ifdef __GLIBC__
-#pragma weak _r_debug
-    enum { OWN = 5 };
-    unsigned count = 0;
-    if (!&_r_debug) return true;
-    for (const struct link_map *map = _r_debug.r_map; map && count <= OWN; map = map->l_next)
-        count++;
-    return count > OWN;
-#else
-    return true;
-#endif
 }
 
 uintptr_t hak_os_thread(void) { return (uintptr_t)&errno; }

@@ -14,8 +14,10 @@
  *   Such a handler waits for a lock of its library, and the lock's holder waits at our gate in malloc.
  *       Nobody could go on. Only the order helps: the gate must close last, so our handlers must be
  *       registered first. The loader initialises this library before any other (-z initfirst), and its
- *       constructor registers them. If there is no other library, the first malloc does it, because
- *       libc's pages for it would be a third of what the smallest program pays for HAKMEM.
+ *       constructor registers them. If there is no other library and the program does not ask the loader for
+ *       pthread_atfork, the first malloc does it, because libc's pages for it would be a third of what the
+ *       smallest program pays for HAKMEM. glibc allocates the 49th handler with the lock of its list held: that
+ *       must not be the first malloc either.
  *
  * That the forking thread passes its gate also helps where the order fails: in a program that contains
  * the archive, whose constructors run after those of its libraries, and for a library that dlopen loads.
@@ -23,7 +25,6 @@
  * fork. */
 #include "thread/fork.h"
 
-#include <elf.h>
 #include <pthread.h>
 
 #include "cache/cache.h"
@@ -31,6 +32,7 @@
 #include "os/gate.h"
 #include "os/lock.h"
 #include "os/os.h"
+#include "os/program.h"
 #include "thread/purge_trigger.h"
 #include "thread/helper.h"
 #include "thread/thread.h"
@@ -103,21 +105,9 @@ extern int __register_atfork(void (*)(void), void (*)(void), void (*)(void), voi
 #define __register_atfork(prepare, parent, child, handle) pthread_atfork(prepare, parent, child)
 #endif
 
-/* Of the file that this code is in, made by the linker; NULL in a static program. */
-extern const Elf64_Dyn _DYNAMIC[] __attribute__((weak, visibility("hidden")));
-
-/* False for libhakmem.so, and for a program. */
-static HAK_COMMON bool may_be_unloaded(void) {
-    for (const Elf64_Dyn *at = _DYNAMIC; at && at->d_tag != DT_NULL; at++)
-        if (at->d_tag == DT_DEBUG || /* only a program has it */
-            (at->d_tag == DT_FLAGS_1 && at->d_un.d_val & (DF_1_NODELETE | DF_1_PIE)))
-            return false;
-    return _DYNAMIC != NULL;
-}
-
 HAK_COMMON void hak_fork_register(void (*prepare)(void), void (*parent)(void),
                                   void (*child)(void)) {
-    if (HAK_UNLIKELY(may_be_unloaded()))
+    if (HAK_UNLIKELY(hak_os_may_be_unloaded()))
         pthread_atfork(prepare, parent, child);
     else
         __register_atfork(prepare, parent, child, NULL);

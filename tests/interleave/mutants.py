@@ -183,7 +183,7 @@ GROUPS = {
             (r"SHORT_PART = \d+", "SHORT_PART = 1 << 20"),
             (r"POOL_PART = \d+", "POOL_PART = 1"),
             (r"REPORT_INTERVAL = \d+", "REPORT_INTERVAL = 1"),
-            (r"return count > OWN;", "return count > 0;"),
+            (r"return count > OWN ", "return count > 0 "),
             # Nearly all shards are made as they are used.
             (r"enum \{ SHARDS_OWN = 2 \}", "enum { SHARDS_OWN = 1 }"),
             (r"SHARDS_PLAIN = \d+", "SHARDS_PLAIN = 1"),
