@@ -105,7 +105,7 @@ HAK_BEHIND bool hak_slab_moves(hak_unit_t *slab, unsigned class_index) {
 static _Atomic(hak_slab_watcher_t) slab_watcher;
 
 HAK_BEHIND void hak_slab_set_watcher(hak_slab_watcher_t watcher) {
-    hak_store_relaxed(&slab_watcher, watcher);
+    hak_store_release(&slab_watcher, watcher); /* partner: hak_slab_make */
 }
 
 bool hak_slab_make(hak_unit_t *slab, unsigned shard, unsigned class_index, bool zeroed) {
@@ -126,7 +126,8 @@ bool hak_slab_make(hak_unit_t *slab, unsigned shard, unsigned class_index, bool 
     slab->purged = slab->looked = 0;
     if (HAK_UNLIKELY(hak_class_is_ragged(class_index)))
         hak_add_relaxed(&hak_pool_stats.ragged_units, 1);
-    const hak_slab_watcher_t watcher = hak_load_relaxed(&slab_watcher);
+    /* Partner: hak_slab_set_watcher. A thread may be there as the path is switched on. */
+    const hak_slab_watcher_t watcher = hak_load_acquire(&slab_watcher);
     if (HAK_UNLIKELY(watcher != NULL)) watcher(slab, class_index);
     return true;
 }
