@@ -206,7 +206,7 @@ static int prepare(int file, bool truncates) {
     return S_ISCHR(status.st_mode) || S_ISFIFO(status.st_mode) ? 0 : EINVAL;
 }
 
-static int make_file(char *path, int flags, int *error) {
+static HAK_BEHIND int make_file(char *path, int flags, int *error) {
     HAK_KEEP_ERRNO();
     int file = open_unless_public_link(path, flags);
     *error = file < 0 ? errno : prepare(file, !(flags & O_APPEND));

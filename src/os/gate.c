@@ -314,7 +314,7 @@ static bool close_once(uint64_t ms) {
     return false;
 }
 
-HAK_NEXT bool hak_gate_close(void (*lock)(void), void (*unlock)(void)) {
+HAK_BEHIND bool hak_gate_close(void (*lock)(void), void (*unlock)(void)) {
     for (uint64_t ms = ROUND_MS;; ms *= 2) {
         if (lock) lock();
         if (close_once(ms)) return hak_gate_is_mine();
@@ -323,7 +323,7 @@ HAK_NEXT bool hak_gate_close(void (*lock)(void), void (*unlock)(void)) {
     }
 }
 
-HAK_NEXT bool hak_gate_close_within(unsigned ms) {
+HAK_BEHIND bool hak_gate_close_within(unsigned ms) {
     if (is_inside()) return false;
     for (; !nest() && !shut(); ms--) {
         if (ms == 0) return false;
