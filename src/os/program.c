@@ -10,24 +10,27 @@
 #pragma weak _r_debug
 
 /* True when the program asks the loader for pthread_atfork, which glibc has under another name. Goes over the
- * relocations, since no table tells how many symbols there are. The loader has made the addresses absolute. */
-static HAK_COMMON HAK_OUT_OF_LINE bool asks_for_fork_handlers(const Elf64_Dyn *at) {
+ * relocations, since no table tells how many symbols there are. The loader has made the addresses absolute, unless the
+ * program's dynamic section cannot be written to. */
+static HAK_COMMON HAK_OUT_OF_LINE bool asks_for_fork_handlers(const struct link_map *program) {
     const char *const wanted = HAK_NEAR_TEXT("__register_atfork");
     const Elf64_Sym *symbols = NULL;
     const char *names = NULL;
     const Elf64_Rela *tables[2] = {NULL}, *relocation;
     size_t bytes[2] = {0};
-    for (; at->d_tag != DT_NULL; at++) {
-        const uintptr_t value = at->d_un.d_ptr;
-        if (at->d_tag == DT_SYMTAB) symbols = (const void *)value;
-        if (at->d_tag == DT_STRTAB) names = (const void *)value;
-        if (at->d_tag == DT_RELA) tables[0] = (const void *)value;
-        if (at->d_tag == DT_JMPREL) tables[1] = (const void *)value;
+    for (const Elf64_Dyn *at = program->l_ld; at->d_tag != DT_NULL; at++) {
+        const uintptr_t value = at->d_un.d_val, base = program->l_addr;
+        const uintptr_t address = value < base ? base + value : value;
+        if (at->d_tag == DT_SYMTAB) symbols = (const void *)address;
+        if (at->d_tag == DT_STRTAB) names = (const void *)address;
+        if (at->d_tag == DT_RELA) tables[0] = (const void *)address;
+        if (at->d_tag == DT_JMPREL) tables[1] = (const void *)address;
         if (at->d_tag == DT_RELASZ) bytes[0] = value;
         if (at->d_tag == DT_PLTRELSZ) bytes[1] = value;
     }
+    if (!symbols || !names) return true;
     for (unsigned t = 0; t < 2; t++)
-        for (relocation = tables[t]; bytes[t]; relocation++, bytes[t] -= sizeof *relocation) {
+        for (relocation = tables[t]; relocation && bytes[t]; relocation++, bytes[t] -= sizeof *relocation) {
             const Elf64_Word name = symbols[ELF64_R_SYM(relocation->r_info)].st_name;
             unsigned i = 0;
             while (wanted[i] && names[name + i] == wanted[i]) i++;
@@ -46,7 +49,7 @@ HAK_COMMON HAK_OUT_OF_LINE bool hak_os_expects_fork_handlers(void) {
     if (!&_r_debug || !_r_debug.r_map) return true;
     for (const struct link_map *map = _r_debug.r_map; map && count <= OWN; map = map->l_next)
         count++;
-    return count > OWN || asks_for_fork_handlers(_r_debug.r_map->l_ld);
+    return count > OWN || asks_for_fork_handlers(_r_debug.r_map);
 #else
     return true;
 #endif
