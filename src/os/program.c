@@ -30,7 +30,8 @@ static HAK_COMMON HAK_OUT_OF_LINE bool asks_for_fork_handlers(const struct link_
     }
     if (!symbols || !names) return true;
     for (unsigned t = 0; t < 2; t++)
-        for (relocation = tables[t]; relocation && bytes[t]; relocation++, bytes[t] -= sizeof *relocation) {
+        for (relocation = tables[t]; relocation && bytes[t];
+             relocation++, bytes[t] -= sizeof *relocation) {
             const Elf64_Word name = symbols[ELF64_R_SYM(relocation->r_info)].st_name;
             unsigned i = 0;
             while (wanted[i] && names[name + i] == wanted[i]) i++;
