@@ -147,8 +147,9 @@ check: test-build-deps ## Build what some tests need, and run them: make check T
 	@if [ -e build/$(PRESET)/CMakeCache.txt ]; then where='-B build/$(PRESET)'; \
 	 else where='--preset $(PRESET) -DHAKMEM_BENCH_PEERS=OFF'; fi; \
 	 $(CMAKE) $$where --log-level=NOTICE -DHAKMEM_BUILD_TESTS=ON $(CMAKE_FLAGS) >/dev/null
-	@targets=$$(python3 tests/support/targets.py build/$(PRESET) '$(T)') && \
-	    $(CMAKE) --build --preset $(PRESET) --parallel $(JOBS) --target $$targets $(QUIET)
+	@targets=$$(python3 tests/support/targets.py build/$(PRESET) '$(T)') || exit 1; \
+	 { $(CMAKE) --build --preset $(PRESET) --parallel $(JOBS) --target $$targets || touch build/$(PRESET)/.failed; } $(QUIET); \
+	 ! rm build/$(PRESET)/.failed 2>/dev/null
 	@ctest --preset $(PRESET) -R '$(T)' $(DOSE) -j $(TEST_JOBS)
 
 suites: test-deps release ## Run test suites of real programs on HAKMEM and on the system's malloc: hours [ARGS='redis']

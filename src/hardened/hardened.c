@@ -57,6 +57,9 @@ static void make_near_table(void) {
     const size_t size = HAK_STATE_NEAR * (HAK_STATE_NO_LEVEL + 1) * sizeof(hak_state_array_t);
     void *table = hak_os_address_limit() == SIZE_MAX ? hak_os_map(size, HAK_UNIT_SIZE) : NULL;
     if (!table) return;
+    hak_os_wish_huge(
+        table, size,
+        false); /* where the system makes them for everybody, one would hold all of it */
     hak_os_name(table, size, "hakmem: states");
     hak_map.states = (uintptr_t)table;
     hak_map.states_end = HAK_STATE_NEAR;

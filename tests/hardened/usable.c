@@ -1,7 +1,9 @@
 /* usable.c - on the hardened path, with all its parts and with none: realloc keeps all bytes that
  * malloc_usable_size allows, since programs use them; a large block that has room behind it stays. */
 #include <malloc.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "alloc_names.h"
 #include "check.h"
@@ -32,7 +34,27 @@ static void test_large_stays(void) {
     API(free)(block);
 }
 
+/* The table of states has 2 MiB of addresses, of which a small process uses a page: a huge page would
+ * bring all of it. */
+static void test_table_has_small_pages(void) {
+    char line[1024];
+    unsigned long size = 0;
+    unsigned tables = 0;
+    if (access("/sys/kernel/mm/transparent_hugepage", F_OK) != 0) return;
+    FILE *maps = fopen("/proc/self/smaps", "r");
+    CHECK(maps != NULL, "no maps");
+    while (fgets(line, sizeof line, maps)) {
+        unsigned long from, to;
+        if (sscanf(line, "%lx-%lx ", &from, &to) == 2) size = to - from;
+        if (size == 2 << 20 && strncmp(line, "VmFlags:", 8) == 0)
+            tables += strstr(line, " nh") != NULL;
+    }
+    fclose(maps);
+    CHECK(tables > 0, "no table without huge pages");
+}
+
 int main(void) {
+    test_table_has_small_pages();
     test_large_stays();
     for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         test_resize(sizes[i], sizes[i] + 1);
