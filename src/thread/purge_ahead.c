@@ -6,21 +6,29 @@
  * little is kept.
  *
  * But a program that frees and allocates the same memory in turn would pay for its pages again
- * and again. Only what it does tells the two apart: memory in use that falls and rises again is a
+ * and again. Only what it does tells the two apart: memory in use that falls and soon rises again is a
  * swing, and so much more is kept from then on. It sinks by an eighth of itself at every
  * interval without a further swing. When it had sunk too far, so that what was given back is
  * touched again, the interval doubles, until it has been forgotten. So a program pays for
  * the first swing, and for a few of those that are seconds apart.
  *
+ * Soon is within PURGE_DELAY_MS: a helper would have given back by then what is free. When memory in use has stayed for
+ * so long where it was, what lies above was not needed. It is no part of a swing, is not kept any longer, and goes back
+ * at the next calls, allocations too. A slow rise may take longer, as long as it goes on. With a delay of 0 nothing is
+ * a swing, and nothing is missed.
+ *
  *   low    least in use since it last fell;  fallen  by how much it had fallen there
  *   swing  the lesser of `fallen` and of the rise since;  expected  what it was at `low`
+ *   level  most in use since `low`, or since it last stayed where it was;  top = low + fallen
+ *   mark   in use at `mark_ms`, when it last went lower than ever since `top`, or higher than ever since `low`, by a
+ *          NEAR_PART of `fallen`
  *
  * Memory may also be free in gaps between what is in use, where hardly anything falls: what comes next does not fit,
  * or belongs to another tier. Only a page that is touched after others were given back tells that they were missed.
  *
  *   given  bytes that frees have given back, and that were not touched again
  *   missed those that were, at most what is in use: so much more is kept, as far as it is a part of that
- *   kept   = max(LEAST, peak / PART, swing) + min(missed, used / MISSED_PART), slowly sinking */
+ *   kept   = max(LEAST, peak / PART, swing) + min(missed, used / MISSED_PART), slowly sinking; STEP if the delay is 0 */
 #include "thread/purge_ahead.h"
 
 #include "commit/commit.h"
@@ -30,12 +38,13 @@
 #include "pool/pool.h"
 
 enum {
-    LEAST = 16 * 1024 * 1024, /* bytes that are kept in any case */
+    LEAST = 16 * 1024 * 1024, /* bytes that are kept unless the delay is 0 */
     PART = 64,                /* of the recent peak */
     MISSED_PART = 2,          /* of memory in use */
     SOFT_PART = 16,           /* of LIMIT_SOFT, which a swing must not cross */
     FALL_PART = 4,            /* of what is gone: when no more is left, a heap is emptied */
-    STEP = 512 * 1024,        /* less is not worth a piece */
+    NEAR_PART = 8,            /* of a fall: memory in use that moves by less stays where it is */
+    STEP = 512 * 1024,        /* less is not worth a piece, and is kept in any case */
     LOOK_MS = 10,             /* a look no sooner, unless what is in use has changed by... */
     LOOK_PART = 8,            /* ...this part of it, and a STEP */
     INTERVAL_MS = 250,
@@ -43,18 +52,21 @@ enum {
     DOUBLINGS_MOST = 6,  /* of an interval: 16 s */
 };
 
-/* Of the owner, and written with each of its looks; others read the first two. */
+/* Of the owner, and written with each of its looks; others read the first three. */
 static struct {
     _Atomic size_t kept;                  /* what may be kept now; 0: LEAST */
     _Atomic bool falls;                   /* see hak_purge_ahead_falls */
+    _Atomic bool rests;                   /* see hak_purge_ahead_rests */
     bool has_doubled;                     /* for the present swing */
     bool missed_has_sunk;                 /* since it doubled last */
     unsigned doublings, missed_doublings; /* of the interval in which each of the two sinks */
     size_t peak, swing, expected;
     size_t low, fallen, top; /* of memory in use: see above; top: the most since it last rose */
+    size_t level, mark;
+    size_t rested; /* in use when it last had stayed where it was; 0 after a rise by LEAST */
     size_t given, missed;
     size_t committed_then; /* at the last look, or when the last was given */
-    uint64_t peak_sunk_ms, swing_sunk_ms, missed_sunk_ms;
+    uint64_t peak_sunk_ms, swing_sunk_ms, missed_sunk_ms, mark_ms;
 } ahead HAK_OWN_LINE;
 
 /* Of the last look: the owner writes, all read. */
@@ -80,9 +92,11 @@ HAK_COMMON size_t hak_purge_ahead_excess(void) {
     return dirty > most + STEP ? dirty - most : 0;
 }
 
+/* A large heap's units are used units even where all of their pages have gone back: nothing without pages is in use. */
 static size_t in_use(void) {
     size_t pool = hak_load_relaxed(&hak_pool_stats.used_units) * HAK_UNIT_SIZE;
-    return pool - hak_min(pool, hak_large_idle_about()) + hak_huge_bytes();
+    size_t most = pool - hak_min(pool, hak_large_idle_about()) + hak_huge_bytes();
+    return hak_min(most, hak_commit_bytes());
 }
 
 /* Intervals that have passed; more than INTERVALS_MOST count as so many. The time of a thread that waited before it
@@ -125,14 +139,44 @@ static void follow_missed(size_t used) {
     ahead.missed_has_sunk = false;
 }
 
+static void set_mark(size_t used, uint64_t now_ms) {
+    ahead.mark = used;
+    ahead.mark_ms = hak_max(ahead.mark_ms, now_ms);
+}
+
+/* For as long as free memory keeps its pages, no more than `level` was in use, though `top` had been. What was given
+ * back before is not missed if it is needed from now on. */
+static void rest(size_t used, uint64_t now_ms) {
+    size_t unused = ahead.top - ahead.level;
+    ahead.swing -= hak_min(ahead.swing, unused);
+    if (unused >= STEP) ahead.given = 0;
+    ahead.top = ahead.level;
+    ahead.fallen = ahead.top - ahead.low;
+    ahead.level = hak_max(ahead.low, hak_min(used, ahead.top));
+    ahead.rested = hak_max(used, 1);
+    set_mark(used, now_ms);
+}
+
+static bool is_at_rest(uint64_t now_ms) {
+    const int64_t delay_ms = hak_option(HAK_OPTION_PURGE_DELAY_MS);
+    return delay_ms >= 0 && now_ms >= ahead.mark_ms + (uint64_t)delay_ms;
+}
+
 /* `used` fell, or rises again after a fall. */
-static void follow(size_t used) {
+static void follow(size_t used, uint64_t now_ms) {
+    if (is_at_rest(now_ms)) rest(used, now_ms);
+    if (used > ahead.rested + LEAST) ahead.rested = 0;
+    const size_t near = hak_max(STEP, ahead.fallen / NEAR_PART);
+    if (used < ahead.low) ahead.level = used;
     if (used <= ahead.low) {
+        if (ahead.mark > used + near) set_mark(used, now_ms);
         ahead.low = used;
         ahead.fallen = ahead.top - used;
         ahead.expected = hak_max(ahead.swing, LEAST);
         return;
     }
+    if (used > ahead.mark + near) set_mark(used, now_ms);
+    ahead.level = hak_max(ahead.level, used);
     size_t risen = used - ahead.low, again = hak_min(ahead.fallen, risen);
     ahead.swing = hak_max(ahead.swing, again);
     if (again > ahead.expected + ahead.expected / 8 && !ahead.has_doubled) {
@@ -140,7 +184,7 @@ static void follow(size_t used) {
         ahead.has_doubled = true;
     }
     if (risen < ahead.fallen) return;
-    ahead.top = ahead.low = used; /* as high as before: from here on it may fall again */
+    ahead.top = ahead.low = ahead.level = used; /* as high as before: it may fall again */
     ahead.fallen = 0;
     ahead.has_doubled = false;
 }
@@ -161,23 +205,28 @@ void hak_purge_ahead_look(uint64_t now_ms) {
     hak_store_relaxed(&seen.ms, now_ms);
     hak_store_relaxed(&seen.used, used);
     sink(now_ms);
-    follow(used);
+    follow(used, now_ms);
     follow_missed(used);
     ahead.peak = hak_max(ahead.peak, used);
     size_t most = hak_max(LEAST, hak_max(ahead.peak / PART, ahead.swing)) +
                   hak_min(ahead.missed, used / MISSED_PART);
+    if (hak_option(HAK_OPTION_PURGE_DELAY_MS) == 0) most = STEP;
     hak_store_relaxed(&ahead.kept, soft ? hak_min(most, soft / SOFT_PART) : most);
     hak_store_relaxed(&ahead.falls, used == ahead.low && ahead.fallen / FALL_PART > used);
+    hak_store_relaxed(&ahead.rests, ahead.rested != 0);
 }
 
 bool hak_purge_ahead_falls(void) { return hak_load_relaxed(&ahead.falls); }
 
+bool hak_purge_ahead_rests(void) { return hak_load_relaxed(&ahead.rests); }
+
 void hak_purge_ahead_forget(void) {
-    ahead.peak = ahead.swing = ahead.low = ahead.fallen = ahead.top = ahead.given = ahead.missed =
-        0;
+    ahead.peak = ahead.swing = ahead.low = ahead.fallen = ahead.top = 0;
+    ahead.level = ahead.mark = ahead.rested = ahead.given = ahead.missed = 0;
     ahead.doublings = ahead.missed_doublings = 0;
     ahead.has_doubled = ahead.missed_has_sunk = false;
     hak_store_relaxed(&ahead.kept, 0);
     hak_store_relaxed(&ahead.falls, false);
+    hak_store_relaxed(&ahead.rests, false);
     hak_store_relaxed(&seen.ms, 0);
 }

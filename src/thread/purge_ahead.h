@@ -10,6 +10,10 @@ size_t hak_purge_ahead_excess(void);
 /* Most of what was in use is gone, and it still falls, as far as the last look has seen. */
 bool hak_purge_ahead_falls(void);
 
+/* What is in use has stayed about where it was for as long as free memory keeps its pages, and has not risen since,
+ * as far as the last look has seen: allocations give back, too. */
+bool hak_purge_ahead_rests(void);
+
 /* True when the last look is some time ago, or much has changed since; a hint. */
 bool hak_purge_ahead_is_due(uint64_t now_ms);
 

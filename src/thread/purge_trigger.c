@@ -280,7 +280,6 @@ static void get_ahead(pass_t *pass, hak_budget_t *budget) {
  * give back. */
 static void brake(bool wanted) {
     hak_cache_t *cache = hak_cache;
-    if (wanted) hak_tick_hurry();
     if (cache == &hak_cache_none || cache == &hak_cache_dead) return;
     if (wanted)
         hak_cache_brake(cache);
@@ -316,7 +315,8 @@ static void do_work(work_t *work, const call_t *call, int64_t delay_ms, bool is_
 
 /* Does the one piece of a call. */
 static void do_piece(const call_t *call, int64_t delay_ms) {
-    const bool is_ahead = call->freed && gets_ahead(delay_ms);
+    const bool is_rest = hak_purge_ahead_rests();
+    const bool is_ahead = (call->freed || is_rest) && gets_ahead(delay_ms);
     if (has_work(call, delay_ms, is_ahead)) {
         work_t *const work = become_owner();
         if (!work) return;
@@ -324,7 +324,9 @@ static void do_piece(const call_t *call, int64_t delay_ms) {
         leave();
     }
     if (hak_load_relaxed(&has_hurry)) hak_tick_hurry();
-    brake(is_ahead && (hak_purge_ahead_falls() || hak_purge_ahead_excess()));
+    const bool goes_on = is_ahead && (hak_purge_ahead_falls() || hak_purge_ahead_excess());
+    if (goes_on) hak_tick_hurry();
+    brake(goes_on && call->freed);
 }
 
 /* True once when a pass is due. The first look only starts the clock, so a short program has no pass. */

@@ -280,7 +280,7 @@ static const struct effect {
      {"0", 0, 0},
      {"1", 30, 60}},
     {"TINY_SS_PARTIAL_INTERVAL",
-     "HAKMEM_PURGE_DELAY_MS=0 HAKMEM_PURGE_THREAD=0",
+     "HAKMEM_PURGE_DELAY_MS=1 HAKMEM_PURGE_THREAD=0",
      units_released_in_part,
      {"1", 30, 60},
      {"1024", 0, 0}},

@@ -1,10 +1,10 @@
 /* idle.c - a program that frees all of a large heap and then makes no further call keeps little of
- * it, although it has no thread, and no helper thread either.
+ * it, although it has no thread, and no helper thread either; also when it fills and frees its heap again later.
  *
  *     idle [MiB]
  *
  * Each trial is a process that allocates so many MiB in blocks of one tier and frees them in order, in
- * reverse or at random. Two seconds later resident memory must be at most the base and 5 % of them; of a
+ * reverse or at random, three times. A second later resident memory must be at most the base and 5 % of them; of a
  * small heap 30 MiB, as 16 MiB are kept in any case (LEAST in thread/purge_ahead.c). */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -17,7 +17,7 @@
 #include "proc.h"
 #include "rng.h"
 
-enum { IDLE_MS = 2000, KEPT_PERCENT = 5, KEPT_KIB = 30 << 10 };
+enum { ROUNDS = 3, IDLE_MS = 1000, KEPT_PERCENT = 5, KEPT_KIB = 30 << 10 };
 
 static size_t bytes;
 
@@ -29,15 +29,9 @@ struct trial {
     order_t order;
 };
 
-static void check(const void *context) {
-    const struct trial *trial = context;
-    struct rng rng = rng_make(trial->least);
-    size_t table = bytes / trial->least * sizeof(void *), count = 0;
-    void **blocks = mmap(NULL, table, PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-    CHECK(blocks != MAP_FAILED, "no table");
-    API(free)(API(malloc)(100));
-    size_t base = proc_rss_kib();
+static void check_round(const struct trial *trial, unsigned round, void **blocks, size_t base) {
+    struct rng rng = rng_make(trial->least + round);
+    size_t count = 0;
     for (size_t made = 0; made < bytes; count++) {
         size_t size = rng_size(&rng, trial->least, trial->most);
         blocks[count] = API(malloc)(size);
@@ -54,10 +48,21 @@ static void check(const void *context) {
     size_t kept = bytes / 1024 * KEPT_PERCENT / 100;
     size_t now = proc_rss_kib(), most = base + (kept > KEPT_KIB ? kept : KEPT_KIB);
     CHECK(proc_threads() == 1, "there are %u threads", proc_threads());
-    fprintf(stdout, "%zu..%zu %s: %zu KiB at once, %zu after %d ms\n", trial->least, trial->most,
-            order_names[trial->order], at_once, now - base, IDLE_MS);
-    CHECK(now <= most, "%zu KiB of blocks of %zu..%zu freed %s remain", now - base, trial->least,
-          trial->most, order_names[trial->order]);
+    fprintf(stdout, "%zu..%zu %s, round %u: %zu KiB at once, %zu after %d ms\n", trial->least,
+            trial->most, order_names[trial->order], round, at_once, now - base, IDLE_MS);
+    CHECK(now <= most, "%zu KiB of blocks of %zu..%zu freed %s remain in round %u", now - base,
+          trial->least, trial->most, order_names[trial->order], round);
+}
+
+static void check(const void *context) {
+    const struct trial *trial = context;
+    size_t table = bytes / trial->least * sizeof(void *);
+    void **blocks = mmap(NULL, table, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    CHECK(blocks != MAP_FAILED, "no table");
+    API(free)(API(malloc)(100));
+    const size_t base = proc_rss_kib();
+    for (unsigned round = 0; round < ROUNDS; round++) check_round(trial, round, blocks, base);
 }
 
 static const size_t sizes[][2] = {

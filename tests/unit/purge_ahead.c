@@ -3,10 +3,11 @@
 #include "thread/purge_ahead.h"
 
 #include "commit/commit.h"
+#include "hakmem.h"
 #include "large/huge.h"
 #include "unit.h"
 
-enum { LOOK_MS = 50, LEAST_MIB = 16 };
+enum { LOOK_MS = 50, LEAST_MIB = 16, MOST_MIB = 1024 };
 
 static const char *const variables[] = {"HAKMEM_PURGE_THREAD=0", NULL};
 
@@ -25,7 +26,11 @@ static size_t kept(void) {
     return (all - hak_purge_ahead_excess()) >> 20;
 }
 
+static void touch(size_t mib) { CHECK(hak_commit_charge(mib << 20), "no memory"); }
+
+/* What is in use has pages, always. */
 static void begin(void) {
+    touch(MOST_MIB);
     hak_purge_ahead_forget();
     spend(8, LOOK_MS);
 }
@@ -69,6 +74,76 @@ static void a_swing_is_kept(const void *unused) {
     }
 }
 
+/* Between its rounds the program makes no call, or nearly none. */
+static void after_a_rest_nothing_is_kept(const void *unused) {
+    enum { REST_MS = 1000 };
+    (void)unused;
+    begin();
+    for (unsigned i = 0; i < 10; i++) {
+        spend(512, 200);
+        spend(8, LOOK_MS);
+        CHECK(is_about(kept(), LEAST_MIB), "%zu MiB are kept after round %u", kept(), i);
+        if (i % 2)
+            spend(9, REST_MS);
+        else
+            now_ms += REST_MS;
+    }
+}
+
+/* What was given back before the rest is not missed. */
+static void after_a_rest_nothing_is_missed(const void *unused) {
+    enum { REST_MS = 1000, LEFT = 100 };
+    (void)unused;
+    begin();
+    for (unsigned i = 0; i < 5; i++) {
+        CHECK(hak_commit_charge((size_t)500 << 20), "no memory");
+        spend(512, 200);
+        spend(LEFT, LOOK_MS);
+        CHECK(is_about(kept(), LEAST_MIB), "%zu MiB are kept after round %u", kept(), i);
+        hak_commit_release((size_t)500 << 20);
+        hak_purge_ahead_gave((size_t)500 << 20);
+        spend(8, LOOK_MS);
+        now_ms += REST_MS;
+    }
+}
+
+/* A swing ends when the program has stayed for the delay where it was, at the bottom or above. */
+static void a_swing_ends_at_rest(const void *unused) {
+    enum { DELAY_MS = 500, MIDDLE = 200 };
+    a_swing_is_kept(unused);
+    CHECK(!hak_purge_ahead_rests(), "a program that swings rests");
+    spend(8, DELAY_MS + LOOK_MS);
+    CHECK(is_about(kept(), LEAST_MIB), "%zu MiB are kept at rest", kept());
+    CHECK(hak_purge_ahead_rests(), "a program at rest does not rest");
+    spend(512, LOOK_MS);
+    CHECK(!hak_purge_ahead_rests(), "a program that has risen rests");
+    a_swing_is_kept(unused);
+    spend(MIDDLE, DELAY_MS + LOOK_MS);
+    CHECK(kept() <= MIDDLE, "%zu MiB are kept above %d", kept(), MIDDLE);
+}
+
+static void a_rise_may_be_slow(const void *unused) {
+    enum { STEPS = 12, STEP_MS = 200 };
+    (void)unused;
+    begin();
+    for (unsigned i = 0; i < 3; i++) {
+        for (size_t mib = 8, k = 0; k < STEPS; k++) spend(mib += 504 / STEPS, STEP_MS);
+        spend(8, LOOK_MS);
+        CHECK(i == 0 || kept() > 400, "%zu MiB are kept after swing %u", kept(), i);
+    }
+}
+
+static void without_a_delay_nothing_is_kept(const void *unused) {
+    (void)unused;
+    CHECK(hakmem_option_set("PURGE_DELAY_MS", "0") == 0, "the option cannot be set");
+    begin();
+    for (unsigned i = 0; i < 5; i++) {
+        spend(512, 200);
+        spend(8, LOOK_MS);
+        CHECK(kept() <= 1, "%zu MiB are kept after swing %u", kept(), i);
+    }
+}
+
 /* A thread reads the clock, waits, and becomes the owner of purge work after another one has been. */
 static void an_old_time_forgets_nothing(const void *unused) {
     enum { OLD_MS = 20000 };
@@ -109,8 +184,6 @@ static void give_back(size_t mib) {
     hak_commit_release(mib << 20);
     hak_purge_ahead_gave(mib << 20);
 }
-
-static void touch(size_t mib) { CHECK(hak_commit_charge(mib << 20), "no memory"); }
 
 /* Frees have given back what lay in gaps, and then the program needs as much: so much more is kept as long as a
  * multiple of it is in use. */
@@ -193,6 +266,11 @@ static void each(void **state) {
     unit_child(looks_are_few, NULL, 20, "looks");
     unit_child(the_first_fall_gives_back, NULL, 20, "a first fall");
     unit_child(a_swing_is_kept, NULL, 20, "swings");
+    unit_child(after_a_rest_nothing_is_kept, NULL, 20, "swings with rests");
+    unit_child(after_a_rest_nothing_is_missed, NULL, 20, "what was given before a rest");
+    unit_child(a_swing_ends_at_rest, NULL, 20, "rests");
+    unit_child(a_rise_may_be_slow, NULL, 20, "slow rises");
+    unit_child(without_a_delay_nothing_is_kept, NULL, 20, "no delay");
     unit_child(an_old_time_forgets_nothing, NULL, 20, "an old time");
     unit_child(slow_swings_are_learnt, NULL, 20, "slow swings");
     unit_child(what_was_learnt_is_forgotten, NULL, 20, "swings that end");
