@@ -1,12 +1,25 @@
 /* helper.c: a helper thread that gives memory back while the program does not call.
  *
- *   NONE -> STARTING -> AWAKE <-> ASLEEP -> NONE,  STARTING or AWAKE -> REFUSED
+ *   NONE -> STARTING -> AWAKE <-> ASLEEP -> ENDED -> REAPING -> NONE,  STARTING or AWAKE -> REFUSED
  *
  * A slow malloc starts the helper in a program that has threads and a large heap, or a watcher
  * (purge_trigger.h). A free never starts it, since libc calls free with its thread lists locked; nor does a
  * constructor. The helper sleeps on its state word until a slow free finds much memory to purge. Then it
- * wakes at intervals until that is done. It ends after the last thread of the program. It blocks every
+ * wakes at intervals until that is done. It ends when no thread of the program counts any more. It blocks every
  * signal and allocates nothing. The child of a fork forgets it.
+ *
+ * THE END. libc runs the handlers of exit() on the process's last thread. That must not be the helper, on whose small stack
+ * no signal arrives. So the thread whose end leaves none that counts sees the helper's end before its own:
+ *
+ *   E1  the thread: the count is 0, then `urged` and a wake-up end a nap or the sleep of the helper, which looks at the
+ *       count after both; it waits on the state word, and urges again after each nap
+ *   E2  the helper: stores its handle, then ENDED, and touches nothing of ours any more but the futex
+ *   E3  the reaper: CAS ENDED -> REAPING (acquire; so there is one), joins, then stores NONE
+ *
+ * Who starts a helper reaps the one that has ended. Only NONE allows a start, so there is one handle, and one helper. All
+ * signals are blocked in E3: in the child of a fork that a handler makes there, nobody would end. A thread
+ * that finds another one reaping need not wait, since that one is alive until it has joined. The wait ends where a thread
+ * counts again, and after about a second: if a round takes longer, exit() runs on the helper.
  *
  * Where all threads end by the system call itself, which nobody learns of, the helper keeps the process alive, deaf to
  * SIGTERM. Rejected: to let it get that signal. The kernel gives a signal of the process to any thread that does not
@@ -47,16 +60,21 @@ enum {
     PERIOD_MOST_MS = 250,
     STUCK_MS =
         1000, /* dirty units are stuck after so long, besides the delay and a round of the pool */
-    WORK_MS = 5, /* CPU time in one round that the helper alone does not use */
+    WORK_MS = 5,     /* CPU time in one round that the helper alone does not use */
+    END_NAP_MS = 10, /* of the last thread, which waits for the helper's end */
+    END_NAPS = 100,
 };
 
 enum { NEVER, WITH_THREADS, ALWAYS }; /* of PURGE_THREAD */
-enum { NONE, STARTING, AWAKE, ASLEEP = HAK_HELPER_ASLEEP, REFUSED };
+/* Those in which a helper may start come first. */
+enum { NONE, ENDED, STARTING, ASLEEP = HAK_HELPER_ASLEEP, AWAKE, REAPING, REFUSED };
 _Atomic uint32_t hak_helper_state HAK_READ_OFTEN;
 
 static _Atomic bool noted;                  /* the program worked since the helper's last round */
 static _Atomic uint32_t urged HAK_OWN_LINE; /* 1: a thread has noted work that must not wait for the
                                                next round */
+
+static pthread_t handle; /* the helper writes it before ENDED; who reaps reads it */
 
 /* The helper writes; dirty units that are stuck while it sleeps, as others see after they saw it asleep. */
 static _Atomic size_t stuck_units;
@@ -138,7 +156,7 @@ static bool work(int64_t delay_ms, bool is_watched) {
 /* Sleeps between two rounds, and does urgent work meanwhile. False when the system refuses to sleep. */
 static bool rest(unsigned period_ms) {
     uint64_t end = hak_os_now_ms() + period_ms;
-    for (uint64_t now; (now = hak_os_now_ms()) < end;) {
+    for (uint64_t now; (now = hak_os_now_ms()) < end && hak_thread_count() > 0;) {
         if (!hak_os_futex_wait_for(&urged, 0, (unsigned)(end - now))) return false;
         if (atomic_exchange(&urged, 0)) hak_purge_settle(); /* partner: hak_helper_urge */
     }
@@ -155,6 +173,7 @@ static void *run(void *unused) {
         size_t period = hak_min(hak_max((size_t)delay_ms / 2, PERIOD_LEAST_MS), PERIOD_MOST_MS);
         if (watcher) watcher(false);
         if (!rest((unsigned)period)) {
+            pthread_detach(pthread_self());
             hak_store_release(&hak_helper_state, REFUSED);
             return NULL;
         }
@@ -163,8 +182,47 @@ static void *run(void *unused) {
             sleep_until_needed(delay_ms);
         }
     }
-    hak_store_release(&hak_helper_state, NONE);
+    handle = pthread_self();
+    atomic_store(&hak_helper_state, ENDED); /* E2; partner: reap, see_it_end */
+    hak_os_futex_wake(&hak_helper_state, true);
     return NULL;
+}
+
+/* E3, if the helper has ended. */
+static HAK_BEHIND void reap(void) {
+    uint32_t ended = ENDED;
+    int cancel;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    if (hak_cas_acquire(&hak_helper_state, &ended, REAPING)) { /* partner: E2 */
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+        pthread_join(handle, NULL);
+        pthread_setcancelstate(cancel, NULL);
+        hak_store_release(&hak_helper_state, NONE); /* partner: start */
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static bool is_on_its_way(uint32_t state) {
+    return state == STARTING || state == AWAKE || state == ASLEEP;
+}
+
+/* E1. */
+static HAK_BEHIND void see_it_end(void) {
+    uint32_t state = atomic_load(&hak_helper_state);
+    for (unsigned naps = 0; naps < END_NAPS && is_on_its_way(state) && hak_thread_count() == 0;
+         naps++) {
+        hak_helper_urge();
+        hak_os_futex_wait_for(&hak_helper_state, state, END_NAP_MS);
+        state = atomic_load(&hak_helper_state);
+    }
+    if (state == ENDED) reap();
+}
+
+HAK_NEXT void hak_helper_outlive(void) {
+    hak_helper_wake();
+    if (HAK_UNLIKELY(hak_thread_count() == 0)) see_it_end();
 }
 
 static HAK_SLOW_PATH void start(void) {
@@ -173,6 +231,7 @@ static HAK_SLOW_PATH void start(void) {
     if (hak_option(HAK_OPTION_PURGE_THREAD) == NEVER || !(purges || hak_purge_watcher())) return;
     /* It would end at once, and each slow call start another one. */
     if (hak_thread_count() == 0) return;
+    if (HAK_UNLIKELY(hak_load_relaxed(&hak_helper_state) == ENDED)) reap();
     if (!hak_cas_acquire(&hak_helper_state, &none, STARTING)) return;
     pthread_t thread;
     pthread_attr_t attributes;
@@ -180,7 +239,6 @@ static HAK_SLOW_PATH void start(void) {
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, STACK_SIZE);
     if (pthread_create(&thread, &attributes, run, NULL) != 0)
         hak_store_relaxed(&hak_helper_state, REFUSED);
@@ -191,19 +249,22 @@ static HAK_SLOW_PATH void start(void) {
 /* The helper must not be the program's second thread: unshare(CLONE_NEWUSER) would fail, and a fork in a
  * signal handler that interrupts a fork would wait for ever. If libc does not tell, a second cache shows
  * that there are threads; this misses a thread that never allocates. */
-static bool has_threads(void) {
-    return hak_os_knows_threads() ? !hak_os_is_single_threaded() : hak_thread_count() > 1;
+static HAK_SLOW_PATH void start_beside_threads(void) {
+    const bool has_threads =
+        hak_os_knows_threads() ? !hak_os_is_single_threaded() : hak_thread_count() > 1;
+    if (has_threads || hak_option(HAK_OPTION_PURGE_THREAD) == ALWAYS) start();
 }
 
+static bool may_start(void) { return hak_load_relaxed(&hak_helper_state) <= ENDED; }
+
 HAK_COMMON void hak_helper_start(void) {
-    if (hak_load_relaxed(&hak_helper_state) != NONE) return; /* first: many CPUs write the sums */
+    if (!may_start()) return; /* first: many CPUs write the sums */
     size_t used = hak_load_relaxed(&hak_pool_stats.used_units) + hak_huge_bytes() / HAK_UNIT_SIZE;
-    if (HAK_LIKELY(used < HEAP_UNITS)) return;
-    if (has_threads() || hak_option(HAK_OPTION_PURGE_THREAD) == ALWAYS) start();
+    if (HAK_UNLIKELY(used >= HEAP_UNITS)) start_beside_threads();
 }
 
 void hak_helper_start_early(void) {
-    if (hak_load_relaxed(&hak_helper_state) == NONE) start();
+    if (may_start()) start();
 }
 
 HAK_COMMON bool hak_helper_runs(void) {

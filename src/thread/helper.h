@@ -12,6 +12,8 @@ void hak_helper_wake_up(void);
 void hak_helper_note(void); /* the program is at work: a look is due once it rests */
 void hak_helper_urge(void); /* something is noted that does not wait for its next round */
 void hak_helper_forget(void);
+/* A thread that no longer counts is about to end: if none counts any more, the helper ends before it. */
+void hak_helper_outlive(void);
 
 /* Wakes the helper thread if it sleeps. The caller has changed something under a lock and released
  * the lock. Without the fence, two threads that each free a part of what justifies a wake-up could

@@ -143,7 +143,7 @@ HAK_NEXT static void on_thread_exit(void *argument) {
     hak_cache = (hak_cache_t *)(uintptr_t)&hak_cache_dead;
     give_up(cache);
     end_step();
-    hak_helper_wake();
+    hak_helper_outlive();
 }
 
 /* Adapts shards and budgets. */

@@ -35,7 +35,11 @@ static struct {
 /* The scenario's own, in a line of its own. */
 static struct {
     void *(*helper)(void *);
-    unsigned rounds; /* naps */
+    unsigned started, joined; /* helpers */
+    bool has_ended;           /* the one of the scenario has returned */
+    bool naps_long;           /* naps end only when something is urgent */
+    unsigned waits;           /* of last threads for the helper */
+    unsigned rounds;          /* naps */
     uint64_t now_ms;
     unsigned busy; /* threads of the program that are not done */
 } model __attribute__((aligned(64)));
@@ -46,7 +50,26 @@ static struct {
 int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*body)(void *),
                    void *argument) {
     (void)thread, (void)attributes, (void)argument;
+    EXPLORE_CHECK(model.started == model.joined, "a helper beside another one");
+    model.started++;
     model.helper = body;
+    return 0;
+}
+
+/* The explorer asks, between steps: it sees what is so, and is no thread that could race. */
+#define ASKED __attribute__((no_sanitize_thread))
+
+static ASKED bool has_ended(const void *unused) {
+    (void)unused;
+    return model.has_ended;
+}
+
+ASKED int pthread_join(pthread_t thread, void **result) {
+    (void)result;
+    EXPLORE_CHECK(thread == pthread_self(), "another thread than the helper is joined");
+    EXPLORE_CHECK(model.joined < model.started, "the helper is joined twice");
+    explore_await(has_ended, NULL);
+    model.joined++;
     return 0;
 }
 
@@ -96,9 +119,6 @@ uint64_t hak_os_now_ms(void) { return model.now_ms; }
 hak_watcher_t hak_purge_watcher(void) { return NULL; }
 uint64_t hak_os_cpu_ms(void) { return 0; }
 
-/* The explorer asks, between steps: it sees what is so, and is no thread that could race. */
-#define ASKED __attribute__((no_sanitize_thread))
-
 /* A thread of the program is done. */
 static ASKED HAK_OUT_OF_LINE void leave(void) { model.busy--; }
 
@@ -107,9 +127,30 @@ static ASKED bool is_quiet(const void *unused) {
     return model.busy <= 1; /* the last one may watch the helper */
 }
 
-/* A nap ends any time; after some, not before the program has done its part. */
+static ASKED bool is_urged(const void *unused) {
+    (void)unused;
+    return *(volatile uint32_t *)&urged != 0;
+}
+
+static ASKED bool has_changed(const void *state) {
+    return *(volatile uint32_t *)&hak_helper_state != *(const uint32_t *)state;
+}
+
+/* A nap ends any time; after some, not before the program has done its part. Where naps are long, only what is urgent ends
+ * one. The last thread of a program waits for the state: once in vain, then until it changes. */
 bool hak_os_futex_wait_for(_Atomic uint32_t *word, uint32_t value, unsigned ms) {
+    if (word == &hak_helper_state) {
+        if (model.waits++ == 0)
+            explore_step();
+        else
+            explore_await(has_changed, &value);
+        return true;
+    }
     EXPLORE_CHECK(word == &urged && value == 0, "a nap on another word");
+    if (model.naps_long) {
+        explore_await(is_urged, NULL);
+        return true;
+    }
     model.now_ms += ms;
     if (model.rounds++ < ROUNDS_MAX)
         explore_step();
@@ -151,12 +192,18 @@ static void prepare(unsigned threads) {
     model.rounds = 0;
     model.busy = threads;
     model.helper = NULL;
+    model.started = model.joined = model.waits = 0;
+    model.has_ended = model.naps_long = false;
     hak_helper_start();
     EXPLORE_CHECK(model.helper != NULL, "no helper for a large heap");
 }
 
 static void prepare_one(void) { prepare(1); }
 static void prepare_two(void) { prepare(2); }
+static void prepare_late(void) {
+    prepare(1);
+    model.busy = 2;
+}
 static void prepare_three(void) { prepare(3); }
 static void prepare_never(void) {
     prepare(3);
@@ -170,7 +217,17 @@ static void prepare_locked(void) {
     atomic_store(&hak_pool_stats.dirty_units, MUCH);
 }
 
-static void run_helper(void) { model.helper(NULL); }
+static void prepare_naps(void) {
+    prepare(1);
+    model.naps_long = true;
+}
+
+static ASKED HAK_OUT_OF_LINE void note_end(void) { model.has_ended = true; }
+
+static void run_helper(void) {
+    model.helper(NULL);
+    note_end();
+}
 
 static void make_dirty(unsigned units) {
     atomic_fetch_add(&hak_pool_stats.dirty_units, units);
@@ -185,6 +242,20 @@ static void keep(unsigned units) {
 static void end(void) {
     atomic_fetch_sub(&world.threads, 1);
     hak_helper_wake();
+    leave();
+}
+
+/* The last thread outlives the helper, unless another thread sees to that. */
+static void end_last(void) {
+    atomic_fetch_sub(&world.threads, 1);
+    hak_helper_outlive();
+    leave();
+}
+
+/* A thread that comes late starts a helper if there is none. */
+static void begin_late(void) {
+    atomic_fetch_add(&world.threads, 1);
+    hak_helper_start();
     leave();
 }
 
@@ -289,8 +360,20 @@ static void unlock_and_free(void) {
 }
 
 static void finally(void) {
-    EXPLORE_CHECK(hak_helper_state == NONE, "the helper has ended, and its state is %u",
+    EXPLORE_CHECK(hak_helper_state == ENDED, "the helper has ended, and its state is %u",
                   hak_helper_state);
+}
+
+/* Who was last has joined it. */
+static void finally_joined(void) {
+    EXPLORE_CHECK(hak_helper_state == NONE && model.joined == 1,
+                  "the last thread has ended, the helper's state is %u", hak_helper_state);
+}
+
+/* Here it may go on, have ended with nobody to see it, or be another one. */
+static void finally_another(void) {
+    EXPLORE_CHECK(hak_helper_state != REAPING && (hak_helper_state != NONE || model.joined == 1),
+                  "the helper's state is %u", hak_helper_state);
 }
 
 static const char *describe(const volatile void *variable) {
@@ -313,6 +396,27 @@ static const char *describe(const volatile void *variable) {
 
 static const explore_scenario_t scenarios[] = {
     {"the last thread frees much and ends", prepare_one, {run_helper, free_and_end}, RULES},
+    {"the last thread outlives the helper",
+     prepare_one,
+     {run_helper, end_last},
+     .finally = finally_joined,
+     .describe = describe},
+    {"the last thread ends while the helper naps",
+     prepare_naps,
+     {run_helper, end_last},
+     .finally = finally_joined,
+     .describe = describe},
+    {"two last threads",
+     prepare_two,
+     {run_helper, end_last, end_last},
+     .finally = finally_joined,
+     .describe = describe},
+    {"a thread comes when the last one ends",
+     prepare_late,
+     {run_helper, end_last, begin_late},
+     .finally = finally_another,
+     .describe = describe,
+     .daemons = 1u << HELPER},
     {"two threads end", prepare_two, {run_helper, end, end}, RULES},
     {"much is freed, then rest", prepare_two, {run_helper, free_much, watch_and_end}, RULES},
     {"slabs are left, then rest", prepare_two, {run_helper, leave_slabs, watch_and_end}, RULES},
