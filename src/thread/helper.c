@@ -229,8 +229,8 @@ static HAK_SLOW_PATH void start(void) {
     uint32_t none = NONE;
     bool purges = hak_option(HAK_OPTION_PURGE_DELAY_MS) >= 0;
     if (hak_option(HAK_OPTION_PURGE_THREAD) == NEVER || !(purges || hak_purge_watcher())) return;
-    /* It would end at once, and each slow call start another one. */
-    if (hak_thread_count() == 0) return;
+    /* It would end at once, and each slow call start another one; or never. */
+    if (hak_thread_count() == 0 || !hak_thread_sees_ends()) return;
     if (HAK_UNLIKELY(hak_load_relaxed(&hak_helper_state) == ENDED)) reap();
     if (!hak_cas_acquire(&hak_helper_state, &none, STARTING)) return;
     pthread_t thread;

@@ -237,6 +237,10 @@ static void prepare_process(void) {
     hak_fork_install();
 }
 
+HAK_NEXT bool hak_thread_sees_ends(void) {
+    return hak_load_acquire(&ready) && has_key; /* partner: prepare_process */
+}
+
 /* True when a thread that is not the process's first one is to be a novice; else nobody has said so yet. */
 static HAK_NEXT bool begins_as_novice(void) {
     hak_thread_follow_cpus(hak_os_now_ms(), true);
@@ -304,7 +308,7 @@ HAK_COMMON hak_cache_t *hak_thread_cache(void) {
 
 /* From the thread's end on it gets no cache. libc may allocate in this call, and so must not get one. */
 static HAK_SLOW_PATH void watch_exit(void) {
-    if (!hak_load_acquire(&ready) || !has_key) return; /* partner: prepare_process */
+    if (!hak_thread_sees_ends()) return;
     HAK_KEEP_ERRNO();
     hak_cache = (hak_cache_t *)(uintptr_t)&hak_cache_dead;
     pthread_setspecific(exit_key, hak_cache);

@@ -27,6 +27,10 @@ hak_cache_t *hak_thread_cache(void);
  * destructor tells that the thread ends: then it gets none. */
 hak_cache_t *hak_thread_cache_of_free(void);
 
+/* False when nobody tells of threads that end: before the first one has a cache, and in a process that has no key left.
+ * Then they count for ever. */
+bool hak_thread_sees_ends(void);
+
 /* Gives back what a cache holds on the hardened path. Called by its thread. */
 void hak_thread_flush_quarantine(hak_cache_t *cache);
 
