@@ -60,10 +60,12 @@ __attribute__((constructor)) static void prepare(void) {
 }
 
 /* Runs after main and all atexit handlers, in each process that ends by exit() or a return from
- * main, children of a fork included; not in one that _exit or a signal ends. */
+ * main, children of a fork included; not in one that _exit or a signal ends. In a library that has the archive in it, also
+ * when dlclose unmaps it: threads that used it end later. */
 __attribute__((destructor)) static void finish(void) {
     if (HAK_UNLIKELY(hak_stats_wanted())) hak_stats_report();
     if (hak_samples_on()) hak_leaks_report();
+    if (HAK_UNLIKELY(hak_os_may_be_unloaded())) hak_thread_forsake();
 }
 
 HAK_HOT void *hakmem_malloc(size_t size) {

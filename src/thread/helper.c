@@ -4,7 +4,7 @@
  *
  * A slow malloc starts the helper in a program that has threads and a large heap, or a watcher
  * (purge_trigger.h). A free never starts it, since libc calls free with its thread lists locked; nor does a
- * constructor. The helper sleeps on its state word until a slow free finds much memory to purge. Then it
+ * constructor; and there is none in a library that dlclose may unmap with the helper's code. The helper sleeps on its state word until a slow free finds much memory to purge. Then it
  * wakes at intervals until that is done. It ends when no thread of the program counts any more. It blocks every
  * signal and allocates nothing. The child of a fork forgets it.
  *
@@ -44,6 +44,7 @@
 #include "large/view.h"
 #include "options/options.h"
 #include "os/os.h"
+#include "os/program.h"
 #include "policy/band_cost.h"
 #include "pool/pool.h"
 #include "pool/purge.h"
@@ -79,19 +80,17 @@ static pthread_t handle; /* the helper writes it before ENDED; who reaps reads i
 /* The helper writes; dirty units that are stuck while it sleeps, as others see after they saw it asleep. */
 static _Atomic size_t stuck_units;
 
-static HAK_COMMON size_t other_units(void) {
-    return atomic_load(&hak_huge_stats.kept_bytes) / HAK_UNIT_SIZE;
-}
+static size_t other_units(void) { return atomic_load(&hak_huge_stats.kept_bytes) / HAK_UNIT_SIZE; }
 
 /* Free units with pages. `of_pool` is the pool's part: a cheap sum that is a little behind, or the exact
  * one. */
-static HAK_COMMON size_t dirty_units(size_t of_pool) {
+static size_t dirty_units(size_t of_pool) {
     return of_pool + other_units() + hak_large_idle_about() / HAK_UNIT_SIZE;
 }
 
 /* True when there are enough of them. The first sum also counts units that TINY_SS_PARTIAL=0 keeps; it
  * is the answer for most frees. */
-static HAK_COMMON bool worth_waking(void) {
+static bool worth_waking(void) {
     size_t enough = WAKE_UNITS + hak_load_relaxed(&stuck_units);
     return HAK_UNLIKELY(dirty_units(atomic_load(&hak_pool_stats.dirty_units)) >= enough) &&
            dirty_units(hak_pool_purgeable()) >= enough;
@@ -231,6 +230,10 @@ static HAK_SLOW_PATH void start(void) {
     if (hak_option(HAK_OPTION_PURGE_THREAD) == NEVER || !(purges || hak_purge_watcher())) return;
     /* It would end at once, and each slow call start another one; or never. */
     if (hak_thread_count() == 0 || !hak_thread_sees_ends()) return;
+    if (hak_os_may_be_unloaded()) {
+        hak_store_relaxed(&hak_helper_state, REFUSED);
+        return;
+    }
     if (HAK_UNLIKELY(hak_load_relaxed(&hak_helper_state) == ENDED)) reap();
     if (!hak_cas_acquire(&hak_helper_state, &none, STARTING)) return;
     pthread_t thread;

@@ -39,8 +39,9 @@ static _Atomic(hak_cache_t *) all_caches; /* atomic */
 static _Atomic(hak_cache_t *) maybe_lost
     HAK_READ_OFTEN; /* written under the list lock; the first of all_caches that may be lost */
 static pthread_key_t exit_key HAK_READ_OFTEN; /* list lock, then constant */
-static bool has_key HAK_READ_OFTEN;           /* list lock, then constant */
-static _Atomic bool ready HAK_READ_OFTEN;     /* written under the list lock, once */
+static _Atomic bool has_key
+    HAK_READ_OFTEN; /* written under the list lock; constant until the code goes */
+static _Atomic bool ready HAK_READ_OFTEN; /* written under the list lock, once */
 
 /* STEPS. A thread that takes a cache, gives one up or looks at the limits takes a step, perhaps one within another.
  * In the midst of it a signal handler may fork, and in the child the handler may start threads before it returns.
@@ -228,7 +229,7 @@ static void prepare_process(void) {
     hak_lock_acquire(&hak_thread_list_lock);
     bool first = !hak_load_relaxed(&ready);
     if (first) {
-        has_key = pthread_key_create(&exit_key, on_thread_exit) == 0;
+        hak_store_relaxed(&has_key, pthread_key_create(&exit_key, on_thread_exit) == 0);
         hak_store_release(&ready, true);
     }
     hak_lock_release(&hak_thread_list_lock);
@@ -238,7 +239,12 @@ static void prepare_process(void) {
 }
 
 HAK_NEXT bool hak_thread_sees_ends(void) {
-    return hak_load_acquire(&ready) && has_key; /* partner: prepare_process */
+    return hak_load_acquire(&ready) && hak_load_relaxed(&has_key); /* partner: prepare_process */
+}
+
+/* Without the lock: who calls exit() may have interrupted its owner. */
+HAK_BEHIND void hak_thread_forsake(void) {
+    if (atomic_exchange(&has_key, false)) pthread_key_delete(exit_key);
 }
 
 /* True when a thread that is not the process's first one is to be a novice; else nobody has said so yet. */
@@ -274,7 +280,7 @@ static HAK_SLOW_PATH hak_cache_t *get_cache(bool waiting) {
         return NULL;
     }
     prepare_process();
-    if (has_key) pthread_setspecific(exit_key, cache);
+    if (hak_load_relaxed(&has_key)) pthread_setspecific(exit_key, cache);
     return cache;
 }
 

@@ -31,6 +31,9 @@ hak_cache_t *hak_thread_cache_of_free(void);
  * Then they count for ever. */
 bool hak_thread_sees_ends(void);
 
+/* This code may be unmapped next: no thread that ends runs any of it. */
+void hak_thread_forsake(void);
+
 /* Gives back what a cache holds on the hardened path. Called by its thread. */
 void hak_thread_flush_quarantine(hak_cache_t *cache);
 

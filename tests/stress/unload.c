@@ -1,8 +1,10 @@
-/* unload.c - a library that has the archive in it allocates and is closed; forks after that run none of its code.
+/* unload.c - a library that has the archive in it allocates and is closed; forks after that run none of its code, nor
+ * do threads that have used it, when they end, nor a thread of its own.
  *
  *     unload LIBRARY */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +12,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "proc.h"
 
 static bool is_mapped(const char *path) {
     char line[4096];
@@ -21,16 +24,36 @@ static bool is_mapped(const char *path) {
     return found;
 }
 
+static bool (*allocate)(void), (*allocate_much)(void);
+static pthread_barrier_t used, closed;
+
+static void *use(void *much) {
+    CHECK(much ? allocate_much() : allocate(), "a thread does not allocate");
+    pthread_barrier_wait(&used);
+    pthread_barrier_wait(&closed);
+    return NULL;
+}
+
 int main(int argc, char **argv) {
-    bool (*allocate)(void);
+    static char much;
+    pthread_t threads[2];
     int status;
     CHECK(argc > 1, "usage: unload LIBRARY");
     watchdog(50, "a fork");
     void *library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
     CHECK(library != NULL, "%s", dlerror());
     *(void **)&allocate = dlsym(library, "allocate");
-    CHECK(allocate && allocate(), "it does not allocate");
+    *(void **)&allocate_much = dlsym(library, "allocate_much");
+    CHECK(allocate && allocate_much && allocate(), "it does not allocate");
+    pthread_barrier_init(&used, NULL, 3);
+    pthread_barrier_init(&closed, NULL, 3);
+    for (unsigned i = 0; i < 2; i++)
+        CHECK(pthread_create(&threads[i], NULL, use, i ? &much : NULL) == 0, "no thread");
+    pthread_barrier_wait(&used);
     CHECK(dlclose(library) == 0 && !is_mapped(argv[1]), "it stays");
+    proc_sleep_ms(600); /* a helper would wake */
+    pthread_barrier_wait(&closed);
+    for (unsigned i = 0; i < 2; i++) pthread_join(threads[i], NULL);
     const pid_t pid = fork();
     if (pid == 0) _exit(0);
     CHECK(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0, "a fork: %#x",
