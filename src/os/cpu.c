@@ -156,3 +156,43 @@ bool hak_os_look_at_limits(void) {
     hak_store_relaxed(&known_bytes, bytes);
     return now != before || bytes != bytes_before;
 }
+
+/* ---- The helper thread ------------------------------------------------------------------------ */
+
+/* Of sched_getscheduler(2) and sched_setscheduler(2); musl's functions of these names only fail. */
+enum { ORDINARY, FIFO, ROUND_ROBIN, DEADLINE = 6, RESET_ON_FORK = 0x40000000 };
+
+static bool is_real_time(long policy) {
+    return policy == FIFO || policy == ROUND_ROBIN || policy == DEADLINE;
+}
+
+static HAK_BEHIND long policy_of(unsigned thread) {
+    const long policy = syscall(SYS_sched_getscheduler, thread);
+    return policy < 0 ? policy : policy & ~(long)RESET_ON_FORK;
+}
+
+static HAK_BEHIND void take_policy(void) {
+    const int priority = 0;
+    const long own = policy_of(0), first = policy_of(hak_os_process_id());
+    const long wanted = first < 0 || is_real_time(first) ? ORDINARY : first;
+    if (own >= 0 && own != wanted) syscall(SYS_sched_setscheduler, 0, wanted, &priority);
+}
+
+static HAK_BEHIND void take_cpus(void) {
+    cpus_t own = {.others = 0};
+    uint64_t wanted[KEPT_WORDS];
+    bool differs = false;
+    if (hak_load_relaxed(&others)) return; /* their numbers are not kept */
+    add_affinity(&own, 0);
+    for (unsigned i = 0; i < KEPT_WORDS; i++) {
+        wanted[i] = hak_load_relaxed(&allowed[i]);
+        differs |= (wanted[i] & ~own.words[i]) != 0;
+    }
+    if (differs) syscall(SYS_sched_setaffinity, 0, sizeof wanted, wanted);
+}
+
+HAK_BEHIND void hak_os_become_helper(void) {
+    HAK_KEEP_ERRNO();
+    take_policy();
+    take_cpus();
+}

@@ -24,3 +24,8 @@ bool hak_os_cpu_is_allowed(unsigned cpu);
  * (os/numa.h). A syscall only if libc has neither rseq nor a vDSO function for it: musl on
  * AArch64. */
 unsigned hak_os_this_cpu(void);
+
+/* The calling thread serves the whole process: it no longer has the CPUs and the scheduling policy of the thread that
+ * started it, but the CPUs of the last look and the policy of the process's first thread, unless that is a
+ * real-time one. What the system refuses stays. */
+void hak_os_become_helper(void);

@@ -5,7 +5,8 @@
  * A slow malloc starts the helper in a program that has threads and a large heap, or a watcher
  * (purge_trigger.h). A free never starts it, since libc calls free with its thread lists locked; nor does a
  * constructor; and there is none in a library that dlclose may unmap with the helper's code. The helper sleeps on its state word until a slow free finds much memory to purge. Then it
- * wakes at intervals until that is done. It ends when no thread of the program counts any more. It blocks every
+ * wakes at intervals until that is done. Its CPUs and its scheduling policy are not those of the thread that
+ * started it: a real-time thread that spins on its CPU would keep it from work for ever, and everybody with it. It ends when no thread of the program counts any more. It blocks every
  * signal and allocates nothing. The child of a fork forgets it.
  *
  * THE END. libc runs the handlers of exit() on the process's last thread. That must not be the helper, on whose small stack
@@ -43,6 +44,7 @@
 #include "large/large.h"
 #include "large/view.h"
 #include "options/options.h"
+#include "os/cpu.h"
 #include "os/os.h"
 #include "os/program.h"
 #include "policy/band_cost.h"
@@ -166,6 +168,7 @@ static void *run(void *unused) {
     (void)unused;
     hak_watcher_t watcher = hak_purge_watcher();
     left.bytes = 0;
+    hak_os_become_helper();
     hak_store_release(&hak_helper_state, AWAKE);
     while (hak_thread_count() > 0) {
         int64_t delay_ms = hak_option(HAK_OPTION_PURGE_DELAY_MS);

@@ -77,6 +77,7 @@ int64_t hak_option(hak_option_t option) {
     return option == HAK_OPTION_PURGE_DELAY_MS ? (int64_t)hak_load_relaxed(&world.delay) : 1;
 }
 
+void hak_os_become_helper(void) {}
 bool hak_os_may_be_unloaded(void) { return false; }
 bool hak_thread_sees_ends(void) { return true; }
 unsigned hak_thread_count(void) { return atomic_load(&world.threads); }
