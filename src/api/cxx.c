@@ -18,13 +18,7 @@ static void *try_new(size_t size, size_t align, const void *site, hak_origin_t o
     return align ? hak_allocate_aligned(align, size, site) : hak_allocate(size, site);
 }
 
-/* As [new.delete.single] requires: calls the new handler and tries again as long as there is a
- * handler, then throws. The handler may throw, too. */
-HAK_SLOW_PATH static void *new_slow(size_t size, size_t align, const void *site,
-                                    hak_origin_t origin) {
-    void *block;
-    while (!(block = try_new(size, align, site, origin)) && hak_throw_call_handler(site)) continue;
-    if (block) return block;
+static HAK_BEHIND _Noreturn void fail(size_t size, const void *site) {
     hak_throw_bad_alloc(site);
     hak_error_report("operator new",
                      "out of memory: %zu %s, and no C++ runtime to throw "
@@ -33,9 +27,19 @@ HAK_SLOW_PATH static void *new_slow(size_t size, size_t align, const void *site,
     __builtin_trap();
 }
 
+/* As [new.delete.single] requires: calls the new handler and tries again as long as there is a
+ * handler, then throws. The handler may throw, too. */
+HAK_SLOW_PATH static void *new_slow(size_t size, size_t align, const void *site,
+                                    hak_origin_t origin) {
+    void *block;
+    while (!(block = try_new(size, align, site, origin)) && hak_throw_call_handler(site)) continue;
+    if (!block) fail(size, site);
+    return block;
+}
+
 /* The nothrow forms return NULL where the plain forms throw. */
-HAK_SLOW_PATH static void *nothrow_slow(size_t size, size_t align, const void *site,
-                                        hak_origin_t origin) {
+HAK_NEXT static void *nothrow_slow(size_t size, size_t align, const void *site,
+                                   hak_origin_t origin) {
     void *block;
     while (!(block = try_new(size, align, site, origin)) && hak_throw_try_handler(site)) continue;
     return block;

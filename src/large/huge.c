@@ -217,7 +217,7 @@ void hak_huge_each(hak_mapping_visitor_t visit, void *context) {
     while (hak_huge_each_piece(&cursor, visit, context)) continue;
 }
 
-size_t hak_huge_count(void) {
+HAK_BEHIND size_t hak_huge_count(void) {
     size_t count = 0;
     if (!hak_load_relaxed(&hak_huge_stats.mapped)) return 0;
     for (unsigned i = 0; i < hak_huge_table_count(); i++) {

@@ -388,7 +388,7 @@ bool hak_kept_take_at(char *start, size_t size) {
     return taken;
 }
 
-uint64_t hak_kept_reused(void) {
+HAK_BEHIND uint64_t hak_kept_reused(void) {
     uint64_t reused = 0;
     if (!hak_load_relaxed(&hak_huge_stats.mapped)) return 0; /* nor touch the parts */
     for (unsigned i = 0; i < HAK_KEPT_PARTS; i++) {
@@ -398,7 +398,7 @@ uint64_t hak_kept_reused(void) {
     return reused;
 }
 
-bool hak_kept_has(const void *pointer) {
+HAK_BEHIND bool hak_kept_has(const void *pointer) {
     bool has = false;
     unsigned at = 0;
     for (hak_stretches_t *part; !has && (part = next_part(&at, 0)) != NULL;) {
@@ -408,7 +408,7 @@ bool hak_kept_has(const void *pointer) {
     return has;
 }
 
-void hak_kept_each_range(hak_range_visitor_t visit, void *context) {
+HAK_BEHIND void hak_kept_each_range(hak_range_visitor_t visit, void *context) {
     unsigned at = 0;
     for (hak_stretches_t *part; (part = next_part(&at, 0)) != NULL;) {
         HAK_HOLD(&part->lock);

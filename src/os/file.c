@@ -44,7 +44,7 @@ static uint64_t born_ns(int file) {
     return (uint64_t)status.birth_s * NS_PER_S + status.birth_ns;
 }
 
-hak_os_file_id_t hak_os_file_id(int file) {
+HAK_BEHIND hak_os_file_id_t hak_os_file_id(int file) {
     HAK_KEEP_ERRNO();
     struct stat status;
     if (fstat(file, &status) != 0) return (hak_os_file_id_t){0, 0, 0};
@@ -111,7 +111,7 @@ static void consume(int signal_number) {
 
 /* A pipe without a reader raises SIGPIPE in the writing thread, and a file at the limit of files' sizes SIGXFSZ; each would
  * end the program. So they are blocked during the write, and consumed afterwards unless they were pending before. */
-bool hak_os_write(int file, const char *text, size_t size, int *error) {
+HAK_BEHIND bool hak_os_write(int file, const char *text, size_t size, int *error) {
     HAK_KEEP_ERRNO();
     sigset_t raised, others, pending;
     sigemptyset(&raised);

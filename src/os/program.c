@@ -9,35 +9,35 @@
 #ifdef __GLIBC__
 #pragma weak _r_debug
 
+enum { TAGS = DT_JMPREL + 1 };
+
+/* An address of a program's dynamic section. The loader has made it absolute, unless the section cannot be written to. */
+static HAK_COMMON const void *at_address(const struct link_map *program, uintptr_t value) {
+    return (const void *)(value < program->l_addr ? program->l_addr + value : value);
+}
+
 /* True when the program asks the loader for pthread_atfork, which glibc has under another name. Goes over the
- * relocations, since no table tells how many symbols there are. The loader has made the addresses absolute, unless the
- * program's dynamic section cannot be written to. */
+ * relocations, since no table tells how many symbols there are. */
 static HAK_COMMON HAK_OUT_OF_LINE bool asks_for_fork_handlers(const struct link_map *program) {
     const char *const wanted = HAK_NEAR_TEXT("__register_atfork");
-    const Elf64_Sym *symbols = NULL;
-    const char *names = NULL;
-    const Elf64_Rela *tables[2] = {NULL}, *relocation;
-    size_t bytes[2] = {0};
-    for (const Elf64_Dyn *at = program->l_ld; at->d_tag != DT_NULL; at++) {
-        const uintptr_t value = at->d_un.d_val, base = program->l_addr;
-        const uintptr_t address = value < base ? base + value : value;
-        if (at->d_tag == DT_SYMTAB) symbols = (const void *)address;
-        if (at->d_tag == DT_STRTAB) names = (const void *)address;
-        if (at->d_tag == DT_RELA) tables[0] = (const void *)address;
-        if (at->d_tag == DT_JMPREL) tables[1] = (const void *)address;
-        if (at->d_tag == DT_RELASZ) bytes[0] = value;
-        if (at->d_tag == DT_PLTRELSZ) bytes[1] = value;
-    }
-    if (!symbols || !names) return true;
-    for (unsigned t = 0; t < 2; t++)
-        for (relocation = tables[t]; relocation && bytes[t];
-             relocation++, bytes[t] -= sizeof *relocation) {
-            const Elf64_Word name = symbols[ELF64_R_SYM(relocation->r_info)].st_name;
+    uintptr_t values[TAGS] = {0};
+    for (const Elf64_Dyn *at = program->l_ld; at->d_tag != DT_NULL; at++)
+        if ((uintptr_t)at->d_tag < TAGS) values[at->d_tag] = at->d_un.d_val;
+    const Elf64_Sym *symbols = at_address(program, values[DT_SYMTAB]);
+    const char *names = at_address(program, values[DT_STRTAB]);
+    const Elf64_Rela *relocation = at_address(program, values[DT_RELA]);
+    size_t bytes = values[DT_RELASZ];
+    for (bool last = false;; last = true) {
+        for (; bytes; relocation++, bytes -= sizeof *relocation) {
+            const char *name = names + symbols[ELF64_R_SYM(relocation->r_info)].st_name;
             unsigned i = 0;
-            while (wanted[i] && names[name + i] == wanted[i]) i++;
-            if (!wanted[i] && !names[name + i]) return true;
+            while (wanted[i] && name[i] == wanted[i]) i++;
+            if (wanted[i] == name[i]) return true;
         }
-    return false;
+        if (last) return false;
+        relocation = at_address(program, values[DT_JMPREL]);
+        bytes = values[DT_PLTRELSZ];
+    }
 }
 #endif
 
