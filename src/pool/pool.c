@@ -21,8 +21,6 @@ enum {
     ROWS_LOOKED_AT = 32, /* superslabs at which a search for a row begins, at most */
     LOOKS_ELSEWHERE = 4, /* wholly free superslabs of another node, for one without pages */
     LOOK_UNITS = 256,    /* 16 MiB: units of existing superslabs between two looks at the limit */
-    MIXED_PART = 8,      /* of the units; of a heap in which large heaps have more */
-    MIXED_LEAST = 256,   /* units that others have, before these get huge pages */
 };
 
 static _Atomic(hak_pool_lender_t) lender;
@@ -82,22 +80,15 @@ size_t hak_pool_superslabs(void) {
     return hak_load_relaxed(&hak_pool_stats.stage3) - gone;
 }
 
-/* True when large heaps have more than an eighth of all units. Under the lock. */
-static bool is_mixed(void) {
-    return large_units > hak_pool_superslabs() * hak_superslab_units() / MIXED_PART;
-}
-
-/* True when at least 7 of 8 units of the superslabs that large heaps do not have are in use by slabs whose
- * blocks fill them: then new superslabs will be filled, too. Ragged slabs and heaps' first chunks do not count.
- * In a mixed heap these superslabs are 16 MiB or more, as region.c asks of all. False under a LIMIT, which a
- * huge page could exceed. Under the lock. */
+/* True when at least 7 of 8 units of all superslabs are in use by slabs whose blocks fill them:
+ * then new superslabs will be filled, too. Units of large heaps, ragged slabs and heaps' first
+ * chunks do not count. False under a LIMIT, which a huge page could exceed. Under the lock. */
 static bool is_dense(void) {
-    size_t own = hak_pool_superslabs() * hak_superslab_units() - large_units;
+    size_t units = hak_pool_superslabs() * hak_superslab_units();
     size_t used = hak_load_relaxed(&hak_pool_stats.used_units);
     size_t others = large_units + hak_load_relaxed(&hak_pool_stats.ragged_units) +
                     hak_load_relaxed(&hak_pool_stats.first_units);
-    if (own < MIXED_LEAST && is_mixed()) return false;
-    return used >= others + (own - own / 8) && hak_option(HAK_OPTION_THP) &&
+    return used >= others + (units - units / 8) && hak_option(HAK_OPTION_THP) &&
            !hak_option(HAK_OPTION_LIMIT) && !hak_commit_soft_near();
 }
 
@@ -119,8 +110,8 @@ static void enter(hak_superslab_t *super) {
 }
 
 /* Takes a superslab at the end of the region. Under the lock. */
-static hak_superslab_t *last_superslab(bool dense) {
-    hak_superslab_t *super = hak_region_take_superslab(dense);
+static hak_superslab_t *last_superslab(void) {
+    hak_superslab_t *super = hak_region_take_superslab(is_dense());
     if (super) enter(super);
     return super;
 }
@@ -144,7 +135,7 @@ static void complete_huge_page(hak_superslab_t *super) {
 /* Takes a superslab that was unmapped before, or one at the end of the region. Under the lock. */
 static hak_superslab_t *fresh_superslab(void) {
     hak_superslab_t *super = hak_region_take_unmapped(is_dense());
-    if (!super) return last_superslab(is_dense());
+    if (!super) return last_superslab();
     enter(super);
     if (hak_region_asks_huge(super)) complete_huge_page(super);
     return super;
@@ -382,8 +373,7 @@ HAK_BEHIND void hak_pool_give_unused(hak_unit_t *unit, bool zeroed) {
     hak_pool_give_ahead(unit);
 }
 
-/* Hands a whole superslab over to a large heap. A program may use few pages of its large blocks. So where there
- * are many of them, the zones that they lie in get no huge pages. Under the lock. */
+/* Hands a whole superslab over to a large heap. Under the lock. */
 static void hand_over(hak_superslab_t *super) {
     hak_pool_add_dirty(-(size_t)hak_bit_count(super->dirty));
     hak_pool_add_used(hak_superslab_units());
@@ -394,21 +384,15 @@ static void hand_over(hak_superslab_t *super) {
     hak_lists_insert(super);
     super->large = true;
     large_units += hak_superslab_units();
-    if (!super->dirty && is_mixed()) hak_region_refuse_huge(super);
 }
 
 /* The nodes whose superslabs make a row: one node or any; those without pages always count. */
 enum { ANY_NODE = HAK_NODES_MAX };
 
-/* In a mixed heap, memory without pages that may have huge ones is for slabs. Under the lock. */
-static HAK_NEXT bool is_for_slabs(const hak_superslab_t *super) {
-    return !super->dirty && is_mixed() && hak_region_asks_huge(super);
-}
-
 /* Under the lock. */
 static HAK_NEXT bool is_free_for(const hak_superslab_t *super, unsigned node) {
-    if (super->longest != hak_superslab_units()) return false;
-    return node == ANY_NODE || ((super->node == node || !super->dirty) && !is_for_slabs(super));
+    return super->longest == hak_superslab_units() &&
+           (super->node == node || !super->dirty || node == ANY_NODE);
 }
 
 /* Length of the row of wholly free superslabs that begins with `first`, up to `most`. Under the
@@ -491,16 +475,6 @@ static hak_superslab_t *map_row(unsigned least, unsigned most, unsigned *count) 
     return NULL;
 }
 
-/* A superslab at the end of the region for a large heap. The first one of a row does not lie in a huge page that
- * slabs have begun: what is left of that is left to them. Under the lock. */
-static HAK_NEXT hak_superslab_t *last_for_large(bool is_first) {
-    hak_superslab_t *super;
-    do super = last_superslab(is_dense() && !is_mixed());
-    while (is_first && super && (uintptr_t)super->units[0].base % HAK_SUPERSLAB_SIZE_MAX &&
-           is_for_slabs(super));
-    return super;
-}
-
 /* While the region has unmapped superslabs, it grows by no more than is needed, because the records
  * of new superslabs are never given back. */
 HAK_NEXT hak_superslab_t *hak_pool_take_superslabs(unsigned least, unsigned most, unsigned *taken) {
@@ -512,7 +486,7 @@ HAK_NEXT hak_superslab_t *hak_pool_take_superslabs(unsigned least, unsigned most
     if (n == 0) first = map_row(least, most, &n);
     if (HAK_UNLIKELY(hak_region_has_unmapped())) most = hak_max(least, n);
     while (n < most && (n == 0 || hak_region_superslab_is_last(&first[n - 1]))) {
-        hak_superslab_t *super = last_for_large(n == 0);
+        hak_superslab_t *super = last_superslab();
         if (!super || (n >= least && super != first + n)) break;
         if (n == 0 || super != first + n) { /* not adjacent: a new row begins here */
             first = super;
@@ -521,7 +495,7 @@ HAK_NEXT hak_superslab_t *hak_pool_take_superslabs(unsigned least, unsigned most
         n++;
     }
     if (n < least) n = 0;
-    if (n == 0) {
+    if (n == 0 && hak_has_nodes()) {
         row.node = ANY_NODE;
         first = find_row_elsewhere(&row);
         n = row.count;
