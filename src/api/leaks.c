@@ -245,7 +245,7 @@ static const char *find_within_gate(void) {
     size_t threads = hak_maps_threads();
     __builtin_unwind_init(); /* registers go to the stack */
     if (threads == 0) return "the system does not tell its threads";
-    return threads > 1 + (size_t)hak_helper_runs() ? "other threads still run" : find_all();
+    return threads > 1 + (size_t)hak_helper_is_here() ? "other threads still run" : find_all();
 }
 
 void hak_leaks_report(void) {

@@ -22,6 +22,15 @@
  * that finds another one reaping need not wait, since that one is alive until it has joined. The wait ends where a thread
  * counts again, and after about a second: if a round takes longer, exit() runs on the helper.
  *
+ * ITS PROCESS. The child of a clone without fork handlers, or of a fork without a second thread, inherits the state and no
+ * helper. So `mark` leads to a word that is 1, and 0 in such a child (os/own_word.h).
+ *
+ *   P1  who starts a helper: sets the word, if there is one already, then CAS -> STARTING; so who sees any state but NONE
+ *       sees the word of the same process. The first one makes the word after that: until then the helper is ours
+ *   P2  a thread that notes work: if the state is not NONE and the word is 0, CAS 0 -> 1, and who succeeds forgets the
+ *       helper. Nobody else changes an inherited state: it is none in which one may start, or ENDED, and a start does P2 first
+ *   P3  nobody joins an inherited helper: E3 looks at the word
+ *
  * Where all threads end by the system call itself, which nobody learns of, the helper keeps the process alive, deaf to
  * SIGTERM. Rejected: to let it get that signal. The kernel gives a signal of the process to any thread that does not
  * block it: to the helper, where the program blocks it in all threads and one of them waits for it with sigwait; and
@@ -46,6 +55,7 @@
 #include "options/options.h"
 #include "os/cpu.h"
 #include "os/os.h"
+#include "os/own_word.h"
 #include "os/program.h"
 #include "policy/band_cost.h"
 #include "pool/pool.h"
@@ -77,6 +87,7 @@ static _Atomic bool noted;                  /* the program worked since the help
 static _Atomic uint32_t urged HAK_OWN_LINE; /* 1: a thread has noted work that must not wait for the
                                                next round */
 
+static _Atomic(_Atomic uint32_t *) mark HAK_READ_OFTEN; /* NULL: not yet, or the kernel has none */
 static pthread_t handle; /* the helper writes it before ENDED; who reaps reads it */
 
 /* The helper writes; dirty units that are stuck while it sleeps, as others see after they saw it asleep. */
@@ -190,6 +201,22 @@ static void *run(void *unused) {
     return NULL;
 }
 
+static bool is_inherited(void) {
+    _Atomic uint32_t *word = hak_load_acquire(&mark); /* partner: create */
+    return word && hak_load_relaxed(word) == 0;
+}
+
+/* P2. */
+static HAK_BEHIND void disown(void) {
+    uint32_t inherited = 0;
+    if (hak_cas_acquire(hak_load_relaxed(&mark), &inherited, 1)) hak_helper_forget();
+}
+
+/* Partner: P1. */
+static void look_whose(void) {
+    if (hak_load_acquire(&hak_helper_state) != NONE && HAK_UNLIKELY(is_inherited())) disown();
+}
+
 /* E3, if the helper has ended. */
 static HAK_BEHIND void reap(void) {
     uint32_t ended = ENDED;
@@ -197,7 +224,7 @@ static HAK_BEHIND void reap(void) {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    if (hak_cas_acquire(&hak_helper_state, &ended, REAPING)) { /* partner: E2 */
+    if (!is_inherited() && hak_cas_acquire(&hak_helper_state, &ended, REAPING)) { /* partner: E2 */
         pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
         pthread_join(handle, NULL);
         pthread_setcancelstate(cancel, NULL);
@@ -212,6 +239,7 @@ static bool is_on_its_way(uint32_t state) {
 
 /* E1. */
 static HAK_BEHIND void see_it_end(void) {
+    look_whose();
     uint32_t state = atomic_load(&hak_helper_state);
     for (unsigned naps = 0; naps < END_NAPS && is_on_its_way(state) && hak_thread_count() == 0;
          naps++) {
@@ -227,6 +255,21 @@ HAK_NEXT void hak_helper_outlive(void) {
     if (HAK_UNLIKELY(hak_thread_count() == 0)) see_it_end();
 }
 
+static void create(void) {
+    pthread_t thread;
+    pthread_attr_t attributes;
+    _Atomic uint32_t *word = hak_load_relaxed(&mark);
+    if (!word && (word = hak_os_own_word()) != NULL) {
+        hak_store_relaxed(word, 1);
+        hak_store_release(&mark, word); /* partner: is_inherited */
+    }
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, STACK_SIZE);
+    if (pthread_create(&thread, &attributes, run, NULL) != 0)
+        hak_store_relaxed(&hak_helper_state, REFUSED);
+    pthread_attr_destroy(&attributes);
+}
+
 static HAK_SLOW_PATH void start(void) {
     uint32_t none = NONE;
     bool purges = hak_option(HAK_OPTION_PURGE_DELAY_MS) >= 0;
@@ -237,18 +280,14 @@ static HAK_SLOW_PATH void start(void) {
         hak_store_relaxed(&hak_helper_state, REFUSED);
         return;
     }
+    look_whose();
     if (HAK_UNLIKELY(hak_load_relaxed(&hak_helper_state) == ENDED)) reap();
-    if (!hak_cas_acquire(&hak_helper_state, &none, STARTING)) return;
-    pthread_t thread;
-    pthread_attr_t attributes;
     sigset_t all, before;
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, STACK_SIZE);
-    if (pthread_create(&thread, &attributes, run, NULL) != 0)
-        hak_store_relaxed(&hak_helper_state, REFUSED);
-    pthread_attr_destroy(&attributes);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* also for P1: no handler forks between the two */
+    _Atomic uint32_t *word = hak_load_relaxed(&mark);
+    if (word && hak_load_relaxed(&hak_helper_state) == NONE) hak_store_relaxed(word, 1);
+    if (hak_cas_acq_rel(&hak_helper_state, &none, STARTING)) create();
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
@@ -273,6 +312,11 @@ void hak_helper_start_early(void) {
     if (may_start()) start();
 }
 
+HAK_BEHIND bool hak_helper_is_here(void) {
+    look_whose();
+    return hak_helper_runs();
+}
+
 HAK_COMMON bool hak_helper_runs(void) {
     uint32_t now = hak_load_relaxed(&hak_helper_state);
     return now == AWAKE || now == ASLEEP;
@@ -293,6 +337,7 @@ void hak_helper_wake_up(void) {
 }
 
 void hak_helper_note(void) {
+    look_whose();
     if (hak_load_relaxed(&noted)) return;
     hak_store_relaxed(&noted, true);
     atomic_thread_fence(memory_order_seq_cst);
@@ -314,5 +359,5 @@ void hak_helper_forget(void) {
     hak_stock_open();
     hak_store_relaxed(&stuck_units, 0);
     hak_store_relaxed(&urged, 0);
-    hak_store_relaxed(&hak_helper_state, NONE);
+    hak_store_release(&hak_helper_state, NONE); /* partner: start */
 }

@@ -25,4 +25,6 @@ HAK_FAST_PATH void hak_helper_wake(void) {
         hak_helper_wake_up();
 }
 void hak_helper_start_early(void); /* for a watcher, see purge_trigger.h */
-bool hak_helper_runs(void);
+bool hak_helper_runs(
+    void); /* what calls go by; in a child without fork handlers true until one of them notes work */
+bool hak_helper_is_here(void);

@@ -77,6 +77,8 @@ int64_t hak_option(hak_option_t option) {
     return option == HAK_OPTION_PURGE_DELAY_MS ? (int64_t)hak_load_relaxed(&world.delay) : 1;
 }
 
+static _Atomic uint32_t own_word __attribute__((aligned(64)));
+_Atomic uint32_t *hak_os_own_word(void) { return &own_word; }
 void hak_os_become_helper(void) {}
 bool hak_os_may_be_unloaded(void) { return false; }
 bool hak_thread_sees_ends(void) { return true; }
@@ -183,6 +185,8 @@ static void prepare(unsigned threads) {
     hak_helper_state = NONE;
     noted = false;
     urged = 0;
+    mark = NULL;
+    own_word = 0;
     hak_store_relaxed(&world.note, 0);
     hak_store_relaxed(&world.locked, 0);
     hak_store_relaxed(&world.former, 0);
@@ -206,6 +210,16 @@ static void prepare_two(void) { prepare(2); }
 static void prepare_late(void) {
     prepare(1);
     model.busy = 2;
+}
+/* The child of a clone that runs no fork handler: the state of a helper in some state, and no helper. */
+static void prepare_child(void) {
+    static const uint32_t states[] = {STARTING, ASLEEP, AWAKE, ENDED, REAPING};
+    prepare(3);
+    hak_store_relaxed(&hak_helper_state, states[explore_choose(sizeof states / sizeof *states)]);
+    own_word = 0;
+    model.started = model.joined = 0;
+    model.has_ended = true; /* nobody is there to end */
+    model.helper = NULL;
 }
 static void prepare_three(void) { prepare(3); }
 static void prepare_never(void) {
@@ -260,6 +274,17 @@ static void begin_late(void) {
     atomic_fetch_add(&world.threads, 1);
     hak_helper_start();
     leave();
+}
+
+/* A look of a call, which then may start a helper. */
+static void note_and_start(void) {
+    hak_helper_note();
+    hak_helper_start();
+    leave();
+}
+static void note_and_end(void) {
+    hak_helper_note();
+    end_last();
 }
 
 static ASKED bool has_rested(const void *unused) {
@@ -379,10 +404,20 @@ static void finally_another(void) {
                   "the helper's state is %u", hak_helper_state);
 }
 
+/* What is left is not the parent's. */
+static void finally_own(void) {
+    EXPLORE_CHECK(own_word == 1, "nobody has looked whose helper it is");
+    EXPLORE_CHECK(hak_helper_state == (model.started ? STARTING : NONE),
+                  "%u helpers, and the state is %u", model.started, hak_helper_state);
+    EXPLORE_CHECK(model.joined == 0, "the parent's helper is joined");
+}
+
 static const char *describe(const volatile void *variable) {
     return variable == &hak_helper_state             ? "the helper's state"
            : variable == &noted                      ? "the note"
            : variable == &urged                      ? "the urgent word"
+           : variable == &mark                       ? "the mark"
+           : variable == &own_word                   ? "the word of the process"
            : variable == &world.note                 ? "what is urgent"
            : variable == &hak_pool_stats.dirty_units ? "dirty units"
            : variable == &hak_huge_stats.kept_bytes  ? "kept bytes"
@@ -420,6 +455,11 @@ static const explore_scenario_t scenarios[] = {
      .finally = finally_another,
      .describe = describe,
      .daemons = 1u << HELPER},
+    {"a clone's child looks whose helper it is",
+     prepare_child,
+     {note_and_start, note_and_start, note_and_end},
+     .finally = finally_own,
+     .describe = describe},
     {"two threads end", prepare_two, {run_helper, end, end}, RULES},
     {"much is freed, then rest", prepare_two, {run_helper, free_much, watch_and_end}, RULES},
     {"slabs are left, then rest", prepare_two, {run_helper, leave_slabs, watch_and_end}, RULES},
@@ -445,6 +485,8 @@ int main(int argc, char **argv) {
     memory_track(&hak_helper_state, sizeof hak_helper_state);
     memory_track(&noted, sizeof noted);
     memory_track(&urged, sizeof urged);
+    memory_track(&mark, sizeof mark);
+    memory_track(&own_word, sizeof own_word);
     memory_track(&stuck_units, sizeof stuck_units);
     memory_track(&hak_pool_stats, sizeof hak_pool_stats);
     memory_track(&hak_huge_stats, sizeof hak_huge_stats);

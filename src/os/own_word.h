@@ -1,0 +1,9 @@
+/* own_word.h: a word that tells a process from the children that it leaves copies of its memory to. */
+#pragma once
+
+#include "base/base.h"
+
+/* Maps a page for a word that reads as 0 in each child of a fork, however made, even by a clone without fork handlers;
+ * a child that shares the memory shares the word. No number of a process can do that: vfork's child has
+ * another one, and one in a new namespace may have the same. NULL where the kernel has none (Linux 4.14). */
+_Atomic uint32_t *hak_os_own_word(void);
