@@ -45,10 +45,33 @@ static void warn_unknown(hak_text_t name, hak_option_source_t source) {
              shown(name), name.at, place(source));
 }
 
+/* A number of bytes as an option may have it: with the largest letter that leaves nothing over. */
+static int print_bytes(char *text, size_t size, int64_t bytes) {
+    static const char letters[] = "KMG";
+    char letter[2] = "";
+    for (int i = 0; letters[i] && bytes >= 1024 && bytes % 1024 == 0; i++) {
+        bytes /= 1024;
+        letter[0] = letters[i];
+    }
+    return snprintf(text, size, "%lld%s", (long long)bytes, letter);
+}
+
+/* The words that an option takes beside the range, if any, and the range. */
+static void print_sizes(const hak_option_row_t *row, char *text, size_t size) {
+    char least[24], most[24];
+    const char *range = strrchr(row->accepted, '|');
+    print_bytes(least, sizeof least, row->least);
+    print_bytes(most, sizeof most, row->most);
+    snprintf(text, size, "%s%.*s%s..%s bytes, with K, M or G", range ? "one of " : "a size in ",
+             range ? (int)(range + 1 - row->accepted) : 0, row->accepted, least, most);
+}
+
 static void warn_refused(hak_option_t option, hak_text_t value, hak_option_source_t source) {
     hak_option_row_t row = hak_option_row(option);
     char accepted[600];
-    if (hak_option_is_number(row.kind))
+    if (strcmp(row.unit, "bytes") == 0)
+        print_sizes(&row, accepted, sizeof accepted);
+    else if (hak_option_is_number(row.kind))
         snprintf(accepted, sizeof accepted, "a number in %s%s%s", row.accepted,
                  *row.unit ? " " : "", row.unit);
     else if (row.kind == HAK_OPTION_IS_WORD || row.kind == HAK_OPTION_IS_EITHER)
@@ -90,11 +113,13 @@ static void apply(hak_text_t name, hak_text_t value, hak_option_source_t source)
     hak_option_assign((hak_option_t)option, value, source);
 }
 
+/* A variable that is set to nothing counts as not set: scripts and container files that pass `NAME=$VALUE` on make
+ * such ones. */
 static HAK_COMMON void read_variable(const char *variable) {
     static const char prefix[] HAK_NEAR = "HAKMEM_";
     static const char others[] = "HAKMEM_BENCH_"; /* variables of the lab and of the scripts */
     const char *equals = strchr(variable, '=');
-    if (!equals || strncmp(variable, prefix, sizeof prefix - 1) != 0) return;
+    if (!equals || !equals[1] || strncmp(variable, prefix, sizeof prefix - 1) != 0) return;
     if (strncmp(variable, others, sizeof others - 1) == 0) return;
     apply((hak_text_t){variable, (size_t)(equals - variable)},
           (hak_text_t){equals + 1, strlen(equals + 1)}, HAK_SOURCE_ENVIRONMENT);

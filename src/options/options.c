@@ -163,7 +163,7 @@ int hak_option_closest(hak_text_t name) {
     return best;
 }
 
-/* Parses a whole number with an optional K, M or G. False when the text is anything else. */
+/* Parses a whole number with an optional K, M or G, or k, m or g. False when the text is anything else. */
 static bool parse_number(hak_text_t text, int64_t *value) {
     size_t i = 0;
     bool negative = text.size > 0 && text.at[0] == '-';
@@ -174,7 +174,7 @@ static bool parse_number(hak_text_t text, int64_t *value) {
         if (__builtin_mul_overflow(n, 10, &n) || __builtin_add_overflow(n, text.at[i] - '0', &n))
             return false;
     if (i == first) return false;
-    char letter = i < text.size ? text.at[i] : 0;
+    char letter = i < text.size ? upper(text.at[i]) : 0;
     int shift = letter == 'K' ? 10 : letter == 'M' ? 20 : letter == 'G' ? 30 : 0;
     if (shift) {
         if (__builtin_mul_overflow(n, (int64_t)1 << shift, &n)) return false;

@@ -133,6 +133,14 @@ static void note_obsolete(int option, char *warning, size_t size) {
                  row.help);
 }
 
+/* A variable that is set to nothing counts as not set. */
+static void expect_unset(int option) {
+    char variable[100];
+    model_reset();
+    snprintf(variable, sizeof variable, "HAKMEM_%s=", bare(option));
+    expect_one(variable, "");
+}
+
 /* `text` is taken, and reads back as `value`. */
 static void expect_taken(int option, const char *text, const char *value) {
     char variable[5000], warning[400];
@@ -144,9 +152,13 @@ static void expect_taken(int option, const char *text, const char *value) {
 
     model_reset();
     model_profile(profile);
-    model_set(option, value, "environment");
-    snprintf(variable, sizeof variable, "HAKMEM_%s=%s", bare(option), text);
-    expect_one(variable, warning);
+    if (*text) {
+        model_set(option, value, "environment");
+        snprintf(variable, sizeof variable, "HAKMEM_%s=%s", bare(option), text);
+        expect_one(variable, warning);
+    } else {
+        expect_unset(option);
+    }
 
     if (option == HAK_OPTION_CONF) return;
     model_set(option, value, "conf");
@@ -155,9 +167,31 @@ static void expect_taken(int option, const char *text, const char *value) {
     expect_one(variable, warning);
 }
 
+/* A size in the largest unit of 1,024 that divides it, up to G. */
+static void size_text(char text[24], long long size) {
+    static const char *const letters[] = {"", "K", "M", "G"};
+    int unit = 0;
+    for (; size >= 1024 && size % 1024 == 0 && unit < 3; unit++) size /= 1024;
+    snprintf(text, 24, "%lld%s", size, letters[unit]);
+}
+
+static void accepted_sizes(const hak_option_row_t *row, char *text, size_t size) {
+    char least[24], most[24], words[100] = "";
+    size_text(least, row->least);
+    size_text(most, row->most);
+    if (row->kind == HAK_OPTION_IS_EITHER) {
+        snprintf(words, sizeof words, "%s", row->accepted);
+        strrchr(words, '|')[1] = 0;
+    }
+    snprintf(text, size, "%s%s%s..%s bytes, with K, M or G", *words ? "one of " : "a size in ",
+             words, least, most);
+}
+
 static void accepted_words(int option, char *text, size_t size) {
     hak_option_row_t row = hak_option_row((hak_option_t)option);
-    if (row.kind == HAK_OPTION_IS_WORD || row.kind == HAK_OPTION_IS_EITHER)
+    if (strcmp(row.unit, "bytes") == 0)
+        accepted_sizes(&row, text, size);
+    else if (row.kind == HAK_OPTION_IS_WORD || row.kind == HAK_OPTION_IS_EITHER)
         snprintf(text, size, "one of %s%s%s", row.accepted, *row.unit ? " " : "", row.unit);
     else if (row.kind == HAK_OPTION_IS_TEXT)
         snprintf(text, size, "a text below %zu bytes", row.text_size);
@@ -170,13 +204,18 @@ static void accepted_words(int option, char *text, size_t size) {
 static void expect_refused(int option, const char *text) {
     char variable[5000], warning[1000], accepted[600];
     accepted_words(option, accepted, sizeof accepted);
-    model_reset();
-    snprintf(variable, sizeof variable, "HAKMEM_%s=%s", bare(option), text);
-    snprintf(warning, sizeof warning,
-             "hakmem: option HAKMEM_%s: '%.64s' is not %s; it is ignored\n", bare(option), text,
-             accepted);
-    expect_one(variable, warning);
+    if (*text) {
+        model_reset();
+        snprintf(variable, sizeof variable, "HAKMEM_%s=%s", bare(option), text);
+        snprintf(warning, sizeof warning,
+                 "hakmem: option HAKMEM_%s: '%.64s' is not %s; it is ignored\n", bare(option), text,
+                 accepted);
+        expect_one(variable, warning);
+    } else {
+        expect_unset(option);
+    }
 
+    model_reset();
     if (option == HAK_OPTION_CONF || strchr(text, ',')) return;
     snprintf(variable, sizeof variable, "HAKMEM_CONF=HAKMEM_%s:%s", bare(option), text);
     model_set(HAK_OPTION_CONF, variable + 12, "environment");
@@ -306,7 +345,10 @@ static void rubbish_is_no_number(void **state) {
         "x",
         "5x",
         "1KK",
-        "1k",
+        "1kk",
+        "1Ki",
+        "1t",
+        "k",
         "K",
         " 5",
         "5 ",
@@ -332,6 +374,29 @@ static void sizes_have_suffixes(void **state) {
     expect_taken(HAK_OPTION_CACHE_BUDGET, "3M", "3145728");
     expect_taken(HAK_OPTION_CACHE_BUDGET, "2G", "2147483648");
     expect_taken(HAK_OPTION_CACHE_BUDGET, "0065536", "65536");
+    expect_taken(HAK_OPTION_CACHE_BUDGET, "64k", "65536");
+    expect_taken(HAK_OPTION_LIMIT, "512m", "536870912");
+    expect_taken(HAK_OPTION_LIMIT, "2g", "2147483648");
+    model_reset();
+    expect_one("HAKMEM_LIMIT=512mb",
+               "hakmem: option HAKMEM_LIMIT: '512mb' is not a size in 0..1048576G bytes, with K, M "
+               "or G; it is ignored\n");
+    expect_one("HAKMEM_LIMIT_SOFT=1",
+               "hakmem: option HAKMEM_LIMIT_SOFT: '1' is not one of 0|auto|4K..1048576G bytes, "
+               "with K, M or G; it is ignored\n");
+}
+
+/* As a script makes it that passes on what it was not given. */
+static void a_variable_set_to_nothing_is_not_set(void **state) {
+    (void)state;
+    static const char *const environment[] = {"HAKMEM_PROFILE=",      "HAKMEM_LIMIT=",
+                                              "HAKMEM_NO_SUCH=",      "HAKMEM_CONF=LIMIT:1M",
+                                              "HAKMEM_ERROR_FILE=", NULL};
+    model_reset();
+    model_set(HAK_OPTION_LIMIT, "1048576", "conf");
+    model_set(HAK_OPTION_CONF, "LIMIT:1M", "environment");
+    expect(environment, "");
+    for (int i = 0; i < HAK_OPTION_COUNT; i++) expect_unset(i);
 }
 
 /* ---- Names that are none ---------------------------------------------------------------------- */
@@ -522,6 +587,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(an_obsolete_option_takes_anything_and_says_so_once),
         cmocka_unit_test(rubbish_is_no_number),
         cmocka_unit_test(sizes_have_suffixes),
+        cmocka_unit_test(a_variable_set_to_nothing_is_not_set),
         cmocka_unit_test(an_unknown_option_is_named),
         cmocka_unit_test(a_long_unknown_name_is_cut),
         cmocka_unit_test(other_names_are_left_alone),
