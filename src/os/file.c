@@ -140,9 +140,22 @@ int hak_os_copy_stderr(void) {
 
 /* ---- Reading ----------------------------------------------------------------------- */
 
-void hak_os_each_piece(const char *path, hak_os_take_piece_t take, void *context) {
+static int open_to_read(const char *path) {
+    return (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+}
+
+/* The kernel has /proc/thread-self since 3.17. */
+int hak_os_open_own(const char *name) {
+    char own[40];
+    snprintf(own, sizeof own, "/proc/thread-self/%s", name);
+    int file = open_to_read(own);
+    if (file >= 0) return file;
+    snprintf(own, sizeof own, "/proc/self/%s", name);
+    return open_to_read(own);
+}
+
+static void each_piece(int file, hak_os_take_piece_t take, void *context) {
     char piece[512];
-    int file = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     bool goes_on = file >= 0;
     for (long got = 1; goes_on && got > 0;) {
         do got = syscall(SYS_read, file, piece, sizeof piece);
@@ -150,6 +163,14 @@ void hak_os_each_piece(const char *path, hak_os_take_piece_t take, void *context
         if (got > 0) goes_on = take(piece, (size_t)got, context);
     }
     if (file >= 0) syscall(SYS_close, file);
+}
+
+void hak_os_each_piece(const char *path, hak_os_take_piece_t take, void *context) {
+    each_piece(open_to_read(path), take, context);
+}
+
+void hak_os_each_own_piece(const char *name, hak_os_take_piece_t take, void *context) {
+    each_piece(hak_os_open_own(name), take, context);
 }
 
 typedef struct {

@@ -1,4 +1,4 @@
-/* maps.c: reads /proc/self/maps and /proc/self/pagemap. */
+/* maps.c: reads the thread's maps and pagemap in /proc. */
 #include "os/maps.h"
 
 #include <errno.h>
@@ -51,8 +51,7 @@ typedef struct {
     bool any;
 } walk_t;
 
-static bool step(char c, void *context) {
-    walk_t *walk = context;
+static bool step(walk_t *walk, char c) {
     if (c != '\n') {
         take(&walk->line, c);
         return true;
@@ -63,10 +62,16 @@ static bool step(char c, void *context) {
     return goes_on;
 }
 
+static bool steps(const char *piece, size_t size, void *context) {
+    bool goes_on = true;
+    for (size_t i = 0; goes_on && i < size; i++) goes_on = step(context, piece[i]);
+    return goes_on;
+}
+
 bool hak_maps_each(hak_maps_visitor_t visit, void *context) {
     HAK_KEEP_ERRNO();
     walk_t walk = {.visit = visit, .context = context};
-    hak_os_each_char("/proc/self/maps", step, &walk);
+    hak_os_each_own_piece("maps", steps, &walk);
     return walk.any;
 }
 
@@ -77,6 +82,11 @@ size_t hak_maps_threads(void) {
     return (size_t)status.st_nlink - 2; /* its own links are no threads */
 }
 
+/* A dead thread has no memory either, so the kernel is asked by the number of the calling one. */
+static long copy_out(const struct iovec *to, const struct iovec *of, size_t count) {
+    return syscall(SYS_process_vm_readv, hak_os_thread_id(), to, 1, of, count, 0);
+}
+
 /* The kernel copies the words, since a page may be a guard or lie behind the end of a file. False
  * when it refuses to copy at all. */
 static bool read_words(uintptr_t from, uintptr_t end, hak_maps_words_t visit) {
@@ -84,7 +94,7 @@ static bool read_words(uintptr_t from, uintptr_t end, hak_maps_words_t visit) {
     for (; from < end; from += sizeof words) {
         size_t size = hak_min(end - from, sizeof words);
         const struct iovec to = {words, size}, of = {(void *)from, size};
-        if (syscall(SYS_process_vm_readv, getpid(), &to, 1, &of, 1, 0) == (long)size)
+        if (copy_out(&to, &of, 1) == (long)size)
             visit(words, size / sizeof *words);
         else if (errno != EFAULT)
             return false;
@@ -102,7 +112,7 @@ bool hak_maps_readable(uintptr_t start, unsigned pages, uint32_t *readable) {
         of[i] = (struct iovec){(void *)(start + i * hak_os_page_size()), sizeof *words};
     *readable = 0;
     for (unsigned at = 0; at < pages; at++) {
-        long got = syscall(SYS_process_vm_readv, getpid(), &to, 1, of + at, pages - at, 0);
+        long got = copy_out(&to, of + at, pages - at);
         if (got < 0 && errno != EFAULT) return false;
         unsigned read = got > 0 ? (unsigned)got / sizeof *words : 0;
         *readable |= (((uint32_t)1 << read) - 1) << at;
@@ -115,7 +125,7 @@ bool hak_maps_each_word(uintptr_t start, uintptr_t end, hak_maps_words_t visit, 
     HAK_KEEP_ERRNO();
     static uint64_t entries[ENTRIES] HAK_APART;
     const size_t page = hak_os_page_size();
-    int file = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    int file = hak_os_open_own("pagemap");
     bool told = file >= 0;
     while (told && start < end) {
         long got = syscall(SYS_pread64, file, entries, sizeof entries,

@@ -5,7 +5,7 @@
 
 enum { HAK_MAPS_NAME_MOST = 64 };
 
-/* A line of /proc/self/maps: start-end perms offset device inode name. */
+/* A line of maps in /proc: start-end perms offset device inode name. */
 typedef struct {
     unsigned column; /* 0 and 1 for start and end, then one for each blank */
     bool blank;      /* the last character was one */

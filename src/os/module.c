@@ -1,4 +1,4 @@
-/* module.c: finds the file that an address is mapped from, in /proc/self/maps.
+/* module.c: finds the file that an address is mapped from, in its maps.
  *
  * The loader knows it, too. But a thread may hold the lock of the loader's list while it waits for
  * the calling thread, and a static program has no loader. */

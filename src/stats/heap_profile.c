@@ -129,7 +129,7 @@ static int write_profile(int file) {
                   hak_peak_ms() - hak_min(started_ms, hak_peak_ms()));
     hak_site_each(write_site, &out);
     hak_out_text(&out, "\nMAPPED_LIBRARIES:\n");
-    hak_os_each_piece("/proc/self/maps", copy, &out);
+    hak_os_each_own_piece("maps", copy, &out);
     hak_out_end(&out);
     return out.error;
 }

@@ -145,6 +145,23 @@ static void mode_family(void) {
 }
 
 /* All descriptors closed as by a daemon, and their numbers given to a file whose contents must stay. */
+static void *go_on_alone(void *unused) {
+    usleep(100000); /* main ends */
+    work(400);
+    say("ready", (long)COUNT);
+    while (told()) continue;
+    exit(0);
+    return unused;
+}
+
+/* Main leaves, the process goes on. */
+static void mode_leader(void) {
+    pthread_t thread;
+    hold(COUNT, SIZE);
+    CHECK(pthread_create(&thread, NULL, go_on_alone, NULL) == 0, "no thread");
+    pthread_exit(NULL);
+}
+
 static void mode_closed(void) {
     static const char text[] = "as it was\n";
     char name[] = "/tmp/hakmem-test-XXXXXX", back[sizeof text] = "";
@@ -195,7 +212,7 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         void (*run)(void);
-    } modes[] = {{"hold", mode_hold},     {"spike", mode_spike},   {"pinned", mode_pinned},
+    } modes[] = {{"leader", mode_leader}, {"hold", mode_hold},     {"spike", mode_spike},   {"pinned", mode_pinned},
                  {"family", mode_family}, {"closed", mode_closed}, {"refused", mode_refused}};
     watchdog(280, "a program with a live page");
     require_hakmem();

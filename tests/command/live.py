@@ -399,6 +399,17 @@ def case_namespaces(_):
         outer.kill()
 
 
+def case_leader(_):
+    """A process whose main thread has left lives: what /proc/PID has of it is a dead thread's."""
+    with holder("leader") as program:
+        until("all blocks", lambda: live_of_224(program.pid) == program.said["ready"])
+        expect_sum(program.pid)
+        if f"process {program.pid}" not in hakmem("explain", program.pid):
+            harness.fail("explain says nothing of the process")
+        if not re.search(rf"\b{program.pid}\b", hakmem("top", "--once", program.pid)):
+            harness.fail("top says nothing of the process")
+
+
 def case_closed(_):
     """A daemon that closes everything goes on; nobody takes another file for the page, which root reads from memory."""
     with holder("closed") as program:

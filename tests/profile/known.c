@@ -6,6 +6,7 @@
  *     test_profile_known peak     has most in use in the middle and frees all; prints "site NAME ADDRESS OBJECTS
  *                                 SIZE" as at the peak
  *     test_profile_known leak     one block of 1,000 bytes that nobody frees, among others
+ *     test_profile_known leader   the same, after the main thread has left
  *     test_profile_known stacks   a block of 100 bytes by each of 131,072 call stacks: of four one is freed, one can
  *                                 be reached, two are lost
  *     test_profile_known wrong    blocks of 3,000 and 200,000 bytes that are freed wrongly: by another size and, from
@@ -276,6 +277,21 @@ static void leak(void) {
     memset(lose(), 1, 1000);
 }
 
+static void *leak_alone(void *main_thread) {
+    pthread_join(*(pthread_t *)main_thread, NULL);
+    leak();
+    exit(0);
+    return NULL;
+}
+
+static void leave_it_to_another(void) {
+    static pthread_t main_thread;
+    pthread_t thread;
+    main_thread = pthread_self();
+    CHECK(pthread_create(&thread, NULL, leak_alone, &main_thread) == 0, "no thread");
+    pthread_exit(NULL);
+}
+
 static void wrong(void) {
     static const size_t sizes[] = {3000, 200000};
     void *(*by_new)(size_t) = LIBRARY(_Znwm);
@@ -420,6 +436,7 @@ int main(int argc, char **argv) {
     if (strcmp(what, "peak") == 0) peak();
     if (strcmp(what, "thread") == 0) threads();
     if (strcmp(what, "leak") == 0) leak();
+    if (strcmp(what, "leader") == 0) leave_it_to_another();
     if (strcmp(what, "stacks") == 0) stacks();
     if (strcmp(what, "wrong") == 0) wrong();
     if (strcmp(what, "full") == 0) full();

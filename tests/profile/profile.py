@@ -214,6 +214,18 @@ def case_leak(library, program):
         harness.fail(f"the block was allocated in {module}, {where}")
 
 
+def case_leader(library, program):
+    """Once the main thread has left, /proc/self is a dead thread's, without mappings: reports have them all the same."""
+    result, profiles = profile({"HAKMEM_PROF_RATE": "1", "HAKMEM_LEAK": "1"}, library, [program, "leader"])
+    mappings = [line for line in profiles[0][2] if line.endswith(os.path.basename(program))]
+    if len(profiles) != 1 or not mappings:
+        harness.fail(f"the profile has the mappings {profiles[0][2]}")
+    lines = result.err.decode().splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith("hakmem: leak: 1000 bytes"))
+    if not lines[at + 1].strip().startswith(f"{os.path.basename(program)}+0x"):
+        harness.fail(f"the report does not say where a block is from: {lines[at:at + 2]}")
+
+
 def case_wrong(library, program):
     """A block whose free was refused is in use, and in the report: on the hardened path, and where a debug record
     tells the size. Elsewhere any function frees it."""

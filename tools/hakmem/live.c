@@ -1,4 +1,4 @@
-/* live.c: finds the page among the links of /proc/PID/fd, else in the process's memory, copies it with read(2),
+/* live.c: finds the page among the links of /proc/PID/fd or a living thread's, else in the process's memory, copies it with read(2),
  * which cannot fault if the file is truncated, and checks every number in it. */
 #include "live.h"
 
@@ -109,7 +109,7 @@ const char *live_problem(const hak_live_page_t *page, size_t size) {
 static int64_t monotonic_offset_ms(pid_t pid) {
     long long seconds = 0, ns = 0;
     char line[128];
-    FILE *offsets = proc_open(pid, "timens_offsets");
+    FILE *offsets = proc_open_main(pid, "timens_offsets");
     while (offsets && fgets(line, sizeof line, offsets))
         if (sscanf(line, "monotonic %lld %lld", &seconds, &ns) == 2) break;
     if (offsets) fclose(offsets);
@@ -164,14 +164,10 @@ static const char *copy_page(int file, uint64_t offset, hak_live_page_t *page) {
 static uint32_t own_number(pid_t pid) {
     char line[256];
     uint32_t number = 0;
-    FILE *status = proc_open(pid, "status");
+    FILE *status = proc_thread(pid) ? proc_open_main(pid, "status") : NULL;
     if (!status) return 0;
     number = (uint32_t)pid; /* unless the kernel knows more */
     while (fgets(line, sizeof line, status)) {
-        if (strncmp(line, "State:\tZ", 8) == 0) {
-            number = 0;
-            break;
-        }
         if (strncmp(line, "NSpid:", 6) != 0) continue;
         const char *last = strrchr(line, '\t');
         number = last ? (uint32_t)strtoul(last + 1, NULL, 10) : 0;
@@ -244,13 +240,12 @@ static void look_at(const char *path, uint32_t number, hak_live_page_t *page, bo
 }
 
 live_result_t live_read(pid_t pid, hak_live_page_t *page, const char **problem) {
-    char path[PATH_SIZE];
+    char path[PROC_PATH_SIZE + 24], folder[PROC_PATH_SIZE];
     bool found = false;
     uint32_t number = own_number(pid);
     *problem = explain("there is no process %d", (int)pid);
     if (number == 0) return LIVE_NO_PROCESS;
-    snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
-    DIR *links = opendir(path);
+    DIR *links = opendir(proc_path(folder, pid, "fd"));
     if (!links) {
         bool other = errno == EACCES || errno == EPERM;
         if (other)
@@ -261,7 +256,7 @@ live_result_t live_read(pid_t pid, hak_live_page_t *page, const char **problem) 
     const char *wrong = NULL;
     for (struct dirent *entry; (entry = readdir(links)) != NULL;) {
         if (!isdigit((unsigned char)*entry->d_name)) continue;
-        snprintf(path, sizeof path, "/proc/%d/fd/%.20s", (int)pid, entry->d_name);
+        snprintf(path, sizeof path, "%s/%.20s", folder, entry->d_name);
         look_at(path, number, page, &found, &wrong);
     }
     closedir(links);

@@ -24,7 +24,6 @@
 #define MAPPED_ONCE ((uint64_t)1 << 56)
 
 enum {
-    PATH_SIZE = 64,
     BATCH = 4096,
     PAGES_MOST = 1 << 29, /* that are looked at: seconds */
 };
@@ -283,13 +282,12 @@ static void add_up(measure_t *measure, resident_t *resident) {
 
 const char *resident_measure(pid_t pid, const hak_live_page_t *page, resident_t *resident) {
     static measure_t measure;
-    char path[PATH_SIZE];
+    char path[PROC_PATH_SIZE];
     measure = (measure_t){
         .pages_left = PAGES_MOST, .page = page, .mappings = measure.mappings, .room = measure.room};
     *resident = (resident_t){0};
     memset(grains, 0, sizeof grains);
-    snprintf(path, sizeof path, "/proc/%d/pagemap", (int)pid);
-    measure.pagemap = open(path, O_RDONLY | O_CLOEXEC);
+    measure.pagemap = open(proc_path(path, pid, "pagemap"), O_RDONLY | O_CLOEXEC);
     FILE *smaps = proc_open(pid, "smaps");
     bool is_read = smaps && measure.pagemap >= 0 && read_mappings(&measure, smaps);
     if (smaps) fclose(smaps);
