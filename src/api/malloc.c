@@ -59,13 +59,31 @@ __attribute__((constructor)) static void prepare(void) {
     if (HAK_UNLIKELY(hak_option(HAK_OPTION_LIVE) != 0)) hak_live_start();
 }
 
+static HAK_BEHIND void report(void *unused) {
+    (void)unused;
+    if (hak_stats_wanted()) hak_stats_report();
+    if (hak_samples_on()) hak_leaks_report();
+}
+
+#ifdef __GLIBC__
+int __cxa_atexit(void (*function)(void *), void *argument, void *file);
+#endif
+
 /* Runs after main and all atexit handlers, in each process that ends by exit() or a return from
  * main, children of a fork included; not in one that _exit or a signal ends. In a library that has the archive in it, also
- * when dlclose unmaps it: threads that used it end later. */
+ * when dlclose unmaps it: threads that used it end later.
+ *
+ * Libraries that the loader puts behind this one free their blocks in destructors that run later. glibc's exit()
+ * calls what is registered meanwhile once all destructors have run, and has a free slot for it, so that nothing is
+ * allocated: that of the loader's own handler, which runs now. musl's exit() does not: there the reports are of now. */
 __attribute__((destructor)) static void finish(void) {
-    if (HAK_UNLIKELY(hak_stats_wanted())) hak_stats_report();
-    if (hak_samples_on()) hak_leaks_report();
-    if (HAK_UNLIKELY(hak_os_may_be_unloaded())) hak_thread_forsake();
+    const bool goes = hak_os_may_be_unloaded();
+    if (HAK_UNLIKELY(goes)) hak_thread_forsake();
+    if (HAK_LIKELY(!hak_stats_wanted() && !hak_samples_on())) return;
+#ifdef __GLIBC__
+    if (!goes && __cxa_atexit(report, NULL, NULL) == 0) return;
+#endif
+    report(NULL);
 }
 
 HAK_HOT void *hakmem_malloc(size_t size) {

@@ -8,6 +8,7 @@ by chance one comparison in a million fails.
 """
 
 import glob
+import json
 import math
 import os
 import re
@@ -212,6 +213,23 @@ def case_leak(library, program):
     where = harness.run(["addr2line", "-fe", program, offset]).out.decode().split()[0]
     if module != os.path.basename(program) or where != "lose":
         harness.fail(f"the block was allocated in {module}, {where}")
+
+
+def case_destructor(library, program, plugin):
+    """What a library frees in its destructor, which runs after libhakmem's, is in no report of the end."""
+    figures = []
+    for preload in (library, f"{library}:{plugin}"):
+        lines, lost, reached = report_of_leaks(library, [program, "leak"], LD_PRELOAD=preload)
+        if lost != {1000: 1}:
+            harness.fail(f"with {preload} the report says {lines}")
+        figures.append((lines[0], reached))
+    if figures[0] != figures[1]:
+        harness.fail(f"without and with the library: {figures}")
+    result = harness.run([program, "leak"], env={"LD_PRELOAD": f"{library}:{plugin}", "HAKMEM_STATS": "json"})
+    alone = harness.run([program, "leak"], env={"LD_PRELOAD": library, "HAKMEM_STATS": "json"})
+    live = [json.loads(shown.err)["total"]["live_bytes"] for shown in (alone, result)]
+    if live[0] != live[1]:
+        harness.fail(f"statistics without and with the library: {live} bytes")
 
 
 def case_leader(library, program):
