@@ -2,6 +2,7 @@
 
 import argparse
 import gzip
+import mmap
 import json
 import os
 import subprocess
@@ -221,6 +222,35 @@ def test_what_would_be_waited_for_in_vain_is_told(asked, tmp_path):
     with pytest.raises(LabError, match="handles signal 60 itself"):
         asked(tmp_path / "p", tmp_path / "p", {"live_page": {"profile_signal": 0}})
     assert not (tmp_path / "p").exists()
+
+
+@pytest.mark.parametrize("page", ["hakmem-live", "other"])
+def test_a_process_whose_live_page_cannot_be_read_is_not_asked(monkeypatch, tmp_path, page):
+    """Another build's page, for instance: it would tell whether the program handles the signal itself."""
+    killed = []
+
+    def refuse(_pid):
+        raise LabError("hakmem: stat: process 7: its page is of another version or build of HAKMEM than this command")
+
+    def kill(_pid, number):
+        killed.append(number)
+        (tmp_path / "p.1").write_text(TEXT + "7-8 rw-p 0 00:00 0 [stack]\n")
+
+    settings = {"HAKMEM_PROF": "1", "HAKMEM_PROF_FILE": str(tmp_path / "p")}
+    monkeypatch.setattr(sources, "_statistics", refuse)
+    monkeypatch.setattr(sources, "_settings", lambda pid, live: settings)
+    monkeypatch.setattr(sources, "_catches", lambda pid, number: True)
+    monkeypatch.setattr(os, "kill", kill)
+    file = os.memfd_create(page)
+    os.truncate(file, 4096)
+    with mmap.mmap(file, 4096):
+        if page == "other":
+            assert sources.ask(os.getpid()) == tmp_path / "p.1"
+        else:
+            with pytest.raises(LabError, match="another version or build"):
+                sources.ask(os.getpid())
+    os.close(file)
+    assert killed == ([60] if page == "other" else [])
 
 
 def test_the_page_tells_what_stands_out(profile):

@@ -12,6 +12,7 @@ from . import state
 from .read import parse, text_of
 
 SIGNAL, FILE = "60", "hakmem.%p.heap"  # the defaults of PROF_SIGNAL and PROF_FILE
+PAGE = "/memfd:hakmem-live"
 SECONDS = 30
 
 
@@ -37,11 +38,25 @@ def _statistics(pid, *more) -> str:
     return shown.stdout
 
 
+def _has_page(pid) -> bool:
+    """True when any thread has a live page mapped: the first one may have left, and a daemon closes the file."""
+    for maps in glob.glob(f"/proc/{pid}/task/*/maps"):
+        try:
+            if PAGE in Path(maps).read_text(encoding="utf-8", errors="replace"):
+                return True
+        except OSError:
+            continue
+    return False
+
+
 def _live(pid) -> dict:
-    """What the live page of a process has; empty without one."""
+    """What the live page of a process has; empty without one. LabError where there is one that this command cannot read,
+    for instance another build's: it would tell whether the program handles the signal itself."""
     try:
         return json.loads(_statistics(pid))
-    except (LabError, ValueError):
+    except (LabError, ValueError) as error:
+        if "has no live page" not in str(error) and _has_page(pid):
+            raise LabError(str(error)) from None
         return {}
 
 
