@@ -140,9 +140,15 @@ bool hak_os_is_single_threaded(void);
 /* True when libc tells whether the process has a second thread. */
 bool hak_os_knows_threads(void);
 
-/* Calls `handler` at a signal whose action is the default one; false when the program has
- * another. */
-bool hak_os_on_signal(int number, void (*handler)(int));
+/* Calls `handler` at a signal whose action is the default one. IGNORED: it is ignored, as nohup makes it; OTHERS: the
+ * program has a handler; REFUSED: the system, or libc, lets nobody have one. */
+typedef enum {
+    HAK_OS_SIGNAL_TAKEN,
+    HAK_OS_SIGNAL_IGNORED,
+    HAK_OS_SIGNAL_OTHERS,
+    HAK_OS_SIGNAL_REFUSED
+} hak_os_signal_t;
+hak_os_signal_t hak_os_on_signal(int number, void (*handler)(int));
 
 /* True when the process calls `handler` at a signal. */
 bool hak_os_handles(int number, void (*handler)(int));

@@ -526,12 +526,14 @@ static bool membarrier(int command) {
 bool hak_os_register_barrier(void) { return membarrier(REGISTER_BARRIER); }
 bool hak_os_barrier(void) { return membarrier(BARRIER); }
 
-HAK_BEHIND bool hak_os_on_signal(int number, void (*handler)(int)) {
+HAK_BEHIND hak_os_signal_t hak_os_on_signal(int number, void (*handler)(int)) {
     struct sigaction before, action = {.sa_flags = SA_RESTART};
     HAK_KEEP_ERRNO();
     action.sa_handler = handler;
-    return sigaction(number, NULL, &before) == 0 && before.sa_handler == SIG_DFL &&
-           sigaction(number, &action, NULL) == 0;
+    if (sigaction(number, NULL, &before) != 0) return HAK_OS_SIGNAL_REFUSED;
+    if (before.sa_handler == SIG_IGN) return HAK_OS_SIGNAL_IGNORED;
+    if (before.sa_handler != SIG_DFL) return HAK_OS_SIGNAL_OTHERS;
+    return sigaction(number, &action, NULL) == 0 ? HAK_OS_SIGNAL_TAKEN : HAK_OS_SIGNAL_REFUSED;
 }
 
 HAK_BEHIND bool hak_os_handles(int number, void (*handler)(int)) {

@@ -372,11 +372,38 @@ static void on_signal(int number) {
     hak_heap_profile_due();
 }
 
+/* The user asked for profiles at a signal that brings none. */
+static HAK_SLOW_PATH void complain_of_signal(int number, bool is_ignored) {
+    int file = hak_stats_stderr();
+    if (file < 0) return;
+    hak_out_t out = hak_out_to_file(file, chunk);
+    hak_out_print(&out, "hakmem: HAKMEM_PROF_SIGNAL=%lu: no profile is written at this signal, which %s\n",
+                  (unsigned long)number,
+                  is_ignored ? "was ignored when the program started" : "cannot have a handler");
+    hak_out_end(&out);
+}
+
+/* An action that is the program's own, by its first lines before this library was loaded, needs no word: the program
+ * goes first. */
+static void take_signal(int number) {
+    switch (hak_os_on_signal(number, on_signal)) {
+    case HAK_OS_SIGNAL_IGNORED:
+        complain_of_signal(number, true);
+        break;
+    case HAK_OS_SIGNAL_REFUSED:
+        complain_of_signal(number, false);
+        break;
+    case HAK_OS_SIGNAL_TAKEN:
+    case HAK_OS_SIGNAL_OTHERS:
+        break;
+    }
+}
+
 void hak_heap_profile_start(void) {
     int number = (int)hak_option(HAK_OPTION_PROF_SIGNAL);
     started_ms = hak_os_now_ms();
     hak_stats_prepare();
-    if (number && hak_option(HAK_OPTION_PROF)) hak_os_on_signal(number, on_signal);
+    if (number && hak_option(HAK_OPTION_PROF)) take_signal(number);
 }
 
 unsigned hak_heap_profile_signal(void) {

@@ -358,6 +358,19 @@ def case_signal_refused(library, program):
         harness.fail(f"status {process.returncode}: {lines} instead of {wanted}")
 
 
+def case_signal_none(library, program):
+    """A signal that can have no handler, or is ignored, is told at the start, once; one that the program may have none."""
+    refused, ignored = "cannot have a handler", "was ignored when the program started"
+    for number, told in ((9, refused), (19, refused), (32, refused), (33, refused), (2, ignored), (12, None), (0, None)):
+        script = f"import os, signal\nif {number} == 2: signal.signal(2, signal.SIG_IGN)\n" \
+                 f"os.execvpe({program!r}, [{program!r}, 'leak'], dict(os.environ, LD_PRELOAD={library!r}))"
+        result = harness.run([sys.executable, "-c", script], env={"HAKMEM_PROF": "1", "HAKMEM_PROF_FILE": "/dev/null",
+                                                                  "HAKMEM_PROF_SIGNAL": str(number)})
+        wanted = f"hakmem: HAKMEM_PROF_SIGNAL={number}: no profile is written at this signal, which {told}\n" if told else ""
+        if result.status != 0 or result.err.decode() != wanted:
+            harness.fail(f"signal {number}: status {result.status}, {result.err} instead of {wanted}")
+
+
 def case_at_exit(library, program):
     """The process ends while a profile is being written: the last one is there, and whole."""
     for how in ("thread", "handler", "child"):
