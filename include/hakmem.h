@@ -357,11 +357,11 @@ HAKMEM_API size_t hakmem_stats_json(char *buffer, size_t size) HAKMEM_NOEXCEPT;
 
 /* ---- Heap profiles --------------------------------------------------------------------------- */
 
-/* Writes a heap profile of the present moment to a new file, in the text form that pprof and
- * `hakmem prof` read. path NULL: to the file that HAKMEM_PROF_FILE names, with a dot and a number
- * appended that counts up from 1. Returns 0; ENOTSUP: the process was not started with
- * HAKMEM_PROF=1; EBUSY: another thread writes a profile; otherwise the error number of the file. A
- * signal handler may call it. */
+/* Writes a heap profile of the present moment to a file, in the text form that pprof and
+ * `hakmem prof` read; it replaces what a file of that name has. path NULL: to the file that
+ * HAKMEM_PROF_FILE names, with a dot and a number appended that counts up from 1. Returns 0;
+ * ENOTSUP: the process was not started with HAKMEM_PROF=1; EBUSY: another thread writes a profile;
+ * otherwise the error number of the file. A signal handler may call it. */
 HAKMEM_API int hakmem_prof_dump(const char *path) HAKMEM_NOEXCEPT;
 
 /* ---- Verification ---------------------------------------------------------------------------- */

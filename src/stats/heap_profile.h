@@ -4,7 +4,7 @@
 
 #include "base/base.h"
 
-/* Writes a profile to a new file. NULL: to the file of PROF_FILE, with a number appended that
+/* Writes a profile to a file, and replaces what that has. NULL: to the file of PROF_FILE, with a number appended that
  * counts up. Returns 0 or an error number; EBUSY while another thread writes a profile. */
 int hak_heap_profile_dump(const char *path);
 
