@@ -158,6 +158,12 @@ def case_translate(_):
     expect("a value with a blank", (blank.status, [line for line in blank.out.decode().splitlines() if "=" in line]),
            (0, ["# HEAPPROFILE=/tmp/my prof: PROF_FILE says where the profile goes", "HAKMEM_PROF=1",
                 "# MALLOCSTATS=1", "HAKMEM_STATS=text", "# TCMALLOC_RELEASE_RATE=0", "HAKMEM_PURGE_DELAY_MS=-1"]))
+    script = 'set -a; eval "$("$0" options --from-jemalloc "$1")"; set +a; env'
+    for conf, wanted in (("", []), ("muzzy_decay_ms:0,tcache:true", []), ("prof_prefix:/tmp/my prof", ["/tmp/my prof"]),
+                         ("prof_prefix:/tmp/a'$(echo b)`echo c`;d", ["/tmp/a'$(echo b)`echo c`;d"])):
+        found = harness.run(["sh", "-c", script, COMMAND, conf])
+        lines = [line.split("=", 1)[1] for line in found.out.decode().splitlines() if line.startswith("HAKMEM_PROF_FILE=")]
+        expect(conf, (found.status, [line.split("%p")[0].rstrip(".") for line in lines]), (0, wanted))
     for setting, parts in (("narenas:512", ("narenas:512", "HAKMEM_SHARDS accepts 0..256 shards")),
                            ("thp:sometimes", ("thp:sometimes", "value", "not known here")),
                            ("lg_prof_sample:99", ("HAKMEM_PROF_RATE accepts", "not '2^99'")),

@@ -1,7 +1,7 @@
 /* translate.c: `hakmem options --from-ALLOCATOR STRING`: settings of another allocator as ours.
  *
- * stdout has a line NAME=VALUE for each setting that has a counterpart, and comments; so
- * `export $(hakmem options --from-jemalloc "$MALLOC_CONF" | grep -v '^#')` takes them over. */
+ * stdout has a line NAME=VALUE for each setting that has a counterpart, and comments, for a shell: after `set -a`,
+ * `eval "$(hakmem options --from-jemalloc "$MALLOC_CONF")"` takes them over. */
 #include "command.h"
 
 #include <stdio.h>
@@ -82,6 +82,19 @@ static void make_value(char *ours, size_t size, const char *pattern, const char 
              star ? value : "", star ? star + 1 : "");
 }
 
+/* Prints a value as a word of the shell, which may be anything that somebody wrote into the other allocator's variable. */
+static void print_word(const char *word) {
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./:,%+-";
+    bool quotes = word[strspn(word, plain)] != 0;
+    if (quotes) putchar('\'');
+    for (; *word; word++)
+        if (*word == '\'')
+            printf("'\\''");
+        else
+            putchar(*word);
+    printf(quotes ? "'\n" : "\n");
+}
+
 /* Prints what a row makes of a value. False: our option does not accept it. */
 static bool print_ours(const setting_t *row, const char *theirs, const char *value) {
     char ours[256];
@@ -99,7 +112,8 @@ static bool print_ours(const setting_t *row, const char *theirs, const char *val
                 ours);
         return false;
     }
-    printf("# %s%s%s\n%s=%s\n", theirs, *row->note ? ": " : "", row->note, described.name, ours);
+    printf("# %s%s%s\n%s=", theirs, *row->note ? ": " : "", row->note, described.name);
+    print_word(ours);
     return true;
 }
 
