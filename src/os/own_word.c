@@ -7,7 +7,7 @@
 
 enum { WIPE_ON_FORK = 18 }; /* of madvise(2); a libc may be older than the kernel */
 
-HAK_BEHIND _Atomic uint32_t *hak_os_own_word(void) {
+HAK_BEHIND hak_own_word_t *hak_os_own_word(void) {
     HAK_KEEP_ERRNO();
     const size_t size = hak_os_page_size();
     void *page = hak_os_map(size, size);

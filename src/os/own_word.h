@@ -3,7 +3,11 @@
 
 #include "base/base.h"
 
+typedef struct {
+    _Atomic uint32_t is_own; /* any thread writes; the kernel makes it 0 in a child */
+} hak_own_word_t;
+
 /* Maps a page for a word that reads as 0 in each child of a fork, however made, even by a clone without fork handlers;
  * a child that shares the memory shares the word. No number of a process can do that: vfork's child has
  * another one, and one in a new namespace may have the same. NULL where the kernel has none (Linux 4.14). */
-_Atomic uint32_t *hak_os_own_word(void);
+hak_own_word_t *hak_os_own_word(void);

@@ -20,13 +20,16 @@ static HAK_COMMON const void *at_address(const struct link_map *program, uintptr
  * relocations, since no table tells how many symbols there are. */
 static HAK_COMMON HAK_OUT_OF_LINE bool asks_for_fork_handlers(const struct link_map *program) {
     const char *const wanted = HAK_NEAR_TEXT("__register_atfork");
-    uintptr_t values[TAGS] = {0};
-    for (const Elf64_Dyn *at = program->l_ld; at->d_tag != DT_NULL; at++)
+    uintptr_t values[TAGS] = {0}, relative = 0; /* that many come first, without a name */
+    for (const Elf64_Dyn *at = program->l_ld; at->d_tag != DT_NULL; at++) {
         if ((uintptr_t)at->d_tag < TAGS) values[at->d_tag] = at->d_un.d_val;
+        if (at->d_tag == DT_RELACOUNT) relative = at->d_un.d_val;
+    }
     const Elf64_Sym *symbols = at_address(program, values[DT_SYMTAB]);
     const char *names = at_address(program, values[DT_STRTAB]);
     const Elf64_Rela *relocation = at_address(program, values[DT_RELA]);
-    size_t bytes = values[DT_RELASZ];
+    relocation += relative;
+    size_t bytes = values[DT_RELASZ] - relative * sizeof *relocation;
     for (bool last = false;; last = true) {
         for (; bytes; relocation++, bytes -= sizeof *relocation) {
             const char *name = names + symbols[ELF64_R_SYM(relocation->r_info)].st_name;

@@ -87,7 +87,7 @@ static _Atomic bool noted;                  /* the program worked since the help
 static _Atomic uint32_t urged HAK_OWN_LINE; /* 1: a thread has noted work that must not wait for the
                                                next round */
 
-static _Atomic(_Atomic uint32_t *) mark HAK_READ_OFTEN; /* NULL: not yet, or the kernel has none */
+static _Atomic(hak_own_word_t *) mark HAK_READ_OFTEN; /* NULL: not yet, or the kernel has none */
 static pthread_t handle; /* the helper writes it before ENDED; who reaps reads it */
 
 /* The helper writes; dirty units that are stuck while it sleeps, as others see after they saw it asleep. */
@@ -202,14 +202,14 @@ static void *run(void *unused) {
 }
 
 static bool is_inherited(void) {
-    _Atomic uint32_t *word = hak_load_acquire(&mark); /* partner: create */
-    return word && hak_load_relaxed(word) == 0;
+    hak_own_word_t *word = hak_load_acquire(&mark); /* partner: create */
+    return word && hak_load_relaxed(&word->is_own) == 0;
 }
 
 /* P2. */
 static HAK_BEHIND void disown(void) {
     uint32_t inherited = 0;
-    if (hak_cas_acquire(hak_load_relaxed(&mark), &inherited, 1)) hak_helper_forget();
+    if (hak_cas_acquire(&hak_load_relaxed(&mark)->is_own, &inherited, 1)) hak_helper_forget();
 }
 
 /* Partner: P1. */
@@ -258,9 +258,9 @@ HAK_NEXT void hak_helper_outlive(void) {
 static void create(void) {
     pthread_t thread;
     pthread_attr_t attributes;
-    _Atomic uint32_t *word = hak_load_relaxed(&mark);
+    hak_own_word_t *word = hak_load_relaxed(&mark);
     if (!word && (word = hak_os_own_word()) != NULL) {
-        hak_store_relaxed(word, 1);
+        hak_store_relaxed(&word->is_own, 1);
         hak_store_release(&mark, word); /* partner: is_inherited */
     }
     pthread_attr_init(&attributes);
@@ -285,8 +285,8 @@ static HAK_SLOW_PATH void start(void) {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* also for P1: no handler forks between the two */
-    _Atomic uint32_t *word = hak_load_relaxed(&mark);
-    if (word && hak_load_relaxed(&hak_helper_state) == NONE) hak_store_relaxed(word, 1);
+    hak_own_word_t *word = hak_load_relaxed(&mark);
+    if (word && hak_load_relaxed(&hak_helper_state) == NONE) hak_store_relaxed(&word->is_own, 1);
     if (hak_cas_acq_rel(&hak_helper_state, &none, STARTING)) create();
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }

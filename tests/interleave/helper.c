@@ -77,8 +77,8 @@ int64_t hak_option(hak_option_t option) {
     return option == HAK_OPTION_PURGE_DELAY_MS ? (int64_t)hak_load_relaxed(&world.delay) : 1;
 }
 
-static _Atomic uint32_t own_word __attribute__((aligned(64)));
-_Atomic uint32_t *hak_os_own_word(void) { return &own_word; }
+static hak_own_word_t own_word __attribute__((aligned(64)));
+hak_own_word_t *hak_os_own_word(void) { return &own_word; }
 void hak_os_become_helper(void) {}
 bool hak_os_may_be_unloaded(void) { return false; }
 bool hak_thread_sees_ends(void) { return true; }
@@ -186,7 +186,7 @@ static void prepare(unsigned threads) {
     noted = false;
     urged = 0;
     mark = NULL;
-    own_word = 0;
+    own_word.is_own = 0;
     hak_store_relaxed(&world.note, 0);
     hak_store_relaxed(&world.locked, 0);
     hak_store_relaxed(&world.former, 0);
@@ -216,7 +216,7 @@ static void prepare_child(void) {
     static const uint32_t states[] = {STARTING, ASLEEP, AWAKE, ENDED, REAPING};
     prepare(3);
     hak_store_relaxed(&hak_helper_state, states[explore_choose(sizeof states / sizeof *states)]);
-    own_word = 0;
+    own_word.is_own = 0;
     model.started = model.joined = 0;
     model.has_ended = true; /* nobody is there to end */
     model.helper = NULL;
@@ -406,7 +406,7 @@ static void finally_another(void) {
 
 /* What is left is not the parent's. */
 static void finally_own(void) {
-    EXPLORE_CHECK(own_word == 1, "nobody has looked whose helper it is");
+    EXPLORE_CHECK(own_word.is_own == 1, "nobody has looked whose helper it is");
     EXPLORE_CHECK(hak_helper_state == (model.started ? STARTING : NONE),
                   "%u helpers, and the state is %u", model.started, hak_helper_state);
     EXPLORE_CHECK(model.joined == 0, "the parent's helper is joined");
@@ -417,7 +417,7 @@ static const char *describe(const volatile void *variable) {
            : variable == &noted                      ? "the note"
            : variable == &urged                      ? "the urgent word"
            : variable == &mark                       ? "the mark"
-           : variable == &own_word                   ? "the word of the process"
+           : variable == &own_word.is_own            ? "the word of the process"
            : variable == &world.note                 ? "what is urgent"
            : variable == &hak_pool_stats.dirty_units ? "dirty units"
            : variable == &hak_huge_stats.kept_bytes  ? "kept bytes"
