@@ -195,7 +195,7 @@ def all_programs(traces):
 
 # ---- figures ------------------------------------------------------------------------------------
 
-READERS = ("src/stats/", "src/live_stats/", "src/api/introspect.c", "src/api/stats.c")
+READERS = ("src/stats/", "src/live_stats/", "src/api/mallinfo.c", "src/api/stats.c")
 WRITE = (r"(?:^|[;{{}})]|\belse)\s*(?:\(void\))?(?:HAK_ADD_OWNED|hak_add_relaxed|hak_store_relaxed|"
          r"count_call)\(\s*&?[^,;]*?{use}(?:\[[^,;]*\])*[,)]")
 RETURNED = r"\b(\w+)\([^()]*\)\s*\{{\s*return hak_load_relaxed\(&{use}\);\s*\}}"

@@ -1,4 +1,4 @@
-/* introspect.c: glibc's functions on the heap: mallinfo, malloc_info and malloc_stats, made from
+/* mallinfo.c: glibc's functions on the heap: mallinfo, malloc_info and malloc_stats, made from
  * the statistics, and malloc_trim. */
 #include <errno.h>
 #include <limits.h>
