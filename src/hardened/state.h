@@ -54,7 +54,8 @@ enum {
     HAK_STATE_LEVELS = 3,
     HAK_STATE_NO_LEVEL = HAK_STATE_LEVELS, /* no unit has words there */
     HAK_STATE_FRESH = HAK_STATE_FREE | 1 << HAK_SIZE_SHIFT,
-    HAK_STATE_NEAR = 1 << 16, /* units, of nearly 4 GiB of heap; 2 MiB of addresses for their pointers */
+    HAK_STATE_NEAR =
+        1 << 16, /* units, of nearly 4 GiB of heap; 2 MiB of addresses for their pointers */
 };
 
 typedef _Atomic(_Atomic uint32_t *) hak_state_array_t; /* NULL, then constant */

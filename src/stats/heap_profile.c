@@ -377,9 +377,10 @@ static HAK_SLOW_PATH void complain_of_signal(int number, bool is_ignored) {
     int file = hak_stats_stderr();
     if (file < 0) return;
     hak_out_t out = hak_out_to_file(file, chunk);
-    hak_out_print(&out, "hakmem: HAKMEM_PROF_SIGNAL=%lu: no profile is written at this signal, which %s\n",
-                  (unsigned long)number,
-                  is_ignored ? "was ignored when the program started" : "cannot have a handler");
+    hak_out_print(
+        &out, "hakmem: HAKMEM_PROF_SIGNAL=%lu: no profile is written at this signal, which %s\n",
+        (unsigned long)number,
+        is_ignored ? "was ignored when the program started" : "cannot have a handler");
     hak_out_end(&out);
 }
 

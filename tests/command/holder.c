@@ -212,8 +212,9 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         void (*run)(void);
-    } modes[] = {{"leader", mode_leader}, {"hold", mode_hold},     {"spike", mode_spike},   {"pinned", mode_pinned},
-                 {"family", mode_family}, {"closed", mode_closed}, {"refused", mode_refused}};
+    } modes[] = {{"leader", mode_leader},  {"hold", mode_hold},     {"spike", mode_spike},
+                 {"pinned", mode_pinned},  {"family", mode_family}, {"closed", mode_closed},
+                 {"refused", mode_refused}};
     watchdog(280, "a program with a live page");
     require_hakmem();
     for (size_t i = 0; argc > 1 && i < sizeof modes / sizeof *modes; i++)

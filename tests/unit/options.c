@@ -389,8 +389,8 @@ static void sizes_have_suffixes(void **state) {
 /* As a script makes it that passes on what it was not given. */
 static void a_variable_set_to_nothing_is_not_set(void **state) {
     (void)state;
-    static const char *const environment[] = {"HAKMEM_PROFILE=",      "HAKMEM_LIMIT=",
-                                              "HAKMEM_NO_SUCH=",      "HAKMEM_CONF=LIMIT:1M",
+    static const char *const environment[] = {"HAKMEM_PROFILE=",    "HAKMEM_LIMIT=",
+                                              "HAKMEM_NO_SUCH=",    "HAKMEM_CONF=LIMIT:1M",
                                               "HAKMEM_ERROR_FILE=", NULL};
     model_reset();
     model_set(HAK_OPTION_LIMIT, "1048576", "conf");

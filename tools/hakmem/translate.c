@@ -84,7 +84,8 @@ static void make_value(char *ours, size_t size, const char *pattern, const char 
 
 /* Prints a value as a word of the shell, which may be anything that somebody wrote into the other allocator's variable. */
 static void print_word(const char *word) {
-    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./:,%+-";
+    static const char plain[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./:,%+-";
     bool quotes = word[strspn(word, plain)] != 0;
     if (quotes) putchar('\'');
     for (; *word; word++)
