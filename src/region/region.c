@@ -15,10 +15,9 @@
 #include "region/walk.h"
 
 enum {
-    STEP_UNITS = 1024, /* 64 MiB: a longer step is at most a 64th of the heap */
-    HUGE_MIN_UNITS =
-        256,         /* 16 MiB: a huge page too much is then an eighth of the heap, and falling */
-    HOLE_TRIES = 24, /* each twice as long as the one before */
+    STEP_UNITS = 1024,    /* 64 MiB: a longer step is at most a 64th of the heap */
+    HUGE_MIN_UNITS = 256, /* 16 MiB: a huge page too much is then an eighth, and falling */
+    HOLE_TRIES = 24,      /* each twice as long as the one before */
     REFUSALS_MOST = 16,   /* of windows in one search, until smaller ones are tried */
     HOLES_LOOKED_AT = 32, /* for the begin of a row of unmapped superslabs */
     AREAS = 3,            /* of the region: superslabs, slabs, map */
