@@ -4,6 +4,9 @@
 #include "os/os.h"
 
 enum { SHIFT = 4, SLOTS = 131072, WORDS = SLOTS / 64, RANGE = SLOTS << SHIFT };
+enum {
+    LOOKS = 32
+}; /* words; where all are full, nearly all of the part is, and a block of a class serves as well */
 
 static _Atomic uintptr_t range; /* 0, then constant */
 static _Atomic uint64_t used[WORDS] HAK_APART;
@@ -56,9 +59,10 @@ void *hak_empty_take(hak_random_t *random, size_t align, hak_origin_t origin) {
     const uintptr_t start = the_range();
     const uint32_t step = (uint32_t)hak_max(align >> SHIFT, 1), first = hak_random_next(random);
     const uint32_t every = step > 64 ? step / 64 : 1, words = words_of(origin);
-    for (uint32_t i = 0; start && i < words; i++) {
+    for (uint32_t i = 0, looks = 0; start && i < words && looks < LOOKS; i++) {
         const uint32_t w = first_of(origin) + (first + i) % words;
         if (w % every) continue;
+        looks++;
         uint64_t bits = ~hak_load_relaxed(&used[w]) & places(step);
         for (; bits; bits &= bits - 1) {
             uint64_t bit = bits & -bits;

@@ -137,7 +137,8 @@ void hak_chunk_set_owner(hak_unit_t *units, unsigned count, uint16_t owner) {
 }
 
 void hak_chunk_enter_unit(const hak_user_heap_t *heap, fine_t *fine, hak_unit_t *unit) {
-    hak_store_release(&unit->bits, (uint64_t *)(void *)fine);
+    hak_store_release(&unit->bits,
+                      hak_slab_marked((uint64_t *)(void *)fine, HAK_SLAB_CHUNK)); /* partner: F0 */
     hak_store_release(&unit->large, hak_chunk_word(heap));
 }
 
@@ -248,7 +249,7 @@ HAK_FAST_PATH fine_t *lock_and_find(const void *pointer, hak_user_heap_t **heap,
     hak_lock_acquire(&(*heap)->lock);
     if (!hak_fine_is(unit)) return NULL;
     if (HAK_UNLIKELY(hak_load_relaxed(&unit->large) != hak_chunk_word(*heap))) return NULL;
-    fine_t *fine = (fine_t *)(void *)hak_slab_bits(unit);
+    fine_t *fine = (fine_t *)(void *)hak_slab_unmarked(hak_slab_bits(unit));
     *grain = (size_t)((const char *)pointer - fine->units[0].base) >> fine->shift;
     return fine;
 }

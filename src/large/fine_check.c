@@ -30,7 +30,8 @@ static HAK_SLOW_PATH void check_record(hak_check_t *check, const hak_user_heap_t
     for (unsigned i = 0; i < fine->unit_count; i++) {
         hak_unit_t *unit = &fine->units[i];
         hak_check_that(check, "chunk", fine, "its units lead to it",
-                       hak_slab_bits(unit) == (const uint64_t *)(const void *)fine);
+                       hak_slab_unmarked(hak_slab_bits(unit)) ==
+                           (const uint64_t *)(const void *)fine);
         hak_check_equal(check, "chunk", fine, "its units have its heap's number",
                         hak_load_relaxed(&unit->large), hak_chunk_word(heap));
     }

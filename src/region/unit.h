@@ -88,8 +88,9 @@ HAK_FAST_PATH uint64_t *hak_slab_bits(const hak_unit_t *slab) {
     return hak_load_relaxed(&slab->bits);
 }
 
-/* Marks of that address, whose slab is all free: it is about to leave its bin; it belongs to nobody. */
-enum { HAK_SLAB_LEAVES = 1, HAK_SLAB_GONE = 2, HAK_SLAB_MARKS = 3 };
+/* Marks of that address, whose slab is all free: it is about to leave its bin; it belongs to nobody. Both: it is the
+ * record of a chunk of a program's heap (large/fine.c), whose units are no slabs. */
+enum { HAK_SLAB_LEAVES = 1, HAK_SLAB_GONE = 2, HAK_SLAB_MARKS = 3, HAK_SLAB_CHUNK = 3 };
 HAK_FAST_PATH uint64_t *hak_slab_marked(uint64_t *bits, uintptr_t mark) {
     return (uint64_t *)((uintptr_t)bits | mark);
 }

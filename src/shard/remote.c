@@ -77,7 +77,8 @@ static HAK_BEHIND bool has_left(hak_unit_t *slab, uint16_t owner, uint64_t *bits
 uint64_t hak_remote_free(hak_unit_t *slab, unsigned class_index, unsigned word, uint64_t mask) {
     HAK_TIMED_MID(pool_remote_push, class_index);
     /* F0, after give_remote's look at the owner */
-    uint64_t *bits = hak_slab_unmarked(hak_load_acquire(&slab->bits));
+    uint64_t *const seen = hak_load_acquire(&slab->bits), *const bits = hak_slab_unmarked(seen);
+    if (HAK_UNLIKELY(seen == hak_slab_marked(bits, HAK_SLAB_CHUNK))) return mask;
     const uint16_t owner = hak_load_acquire(&slab->owner);
     if (HAK_UNLIKELY(hak_owner_class(owner) != class_index)) return mask;
     _Atomic uint64_t *remote = hak_slab_remote_of(bits, hak_classes[class_index].words);

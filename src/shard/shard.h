@@ -44,7 +44,8 @@
  * bin at any step of F. What it does then must not hurt whoever has S, or its bitmap, by now.
  *  - F0 reads the bitmap's address between two looks at the owner: both have the class of the block.
  *    Remote words lie in the second half of a record whose size goes by the class, and records of
- *    bitmaps serve as nothing else (meta.h): F1 meets remote words, of S or of another's.
+ *    bitmaps serve as nothing else (meta.h): F1 meets remote words, of S or of another's. A unit of a program's heap
+ *    has the record of its chunk there, with both marks: F gives up and reports.
  *  - F1 itself keeps S where it is: S does not leave while a remote word is not 0. So who has made one non-zero, and only
  *    who has, looks whether S is still there, before F2: nobody else says so. If S has gone, F takes F1 back and reports;
  *    else S stays, with its bin and its record, until D3, which comes after F3.

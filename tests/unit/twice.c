@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "cache/cpu_depot.h"
+#include "shard/remote.h"
 
 enum {
     SMALLEST = HAK_CLASS_8,
@@ -258,6 +259,19 @@ static void a_block_behind_the_last_is_reported(void **state) {
     }
 }
 
+/* A second free may read the record of a chunk where its slab's was, when the unit has been one of a program's heap
+ * in between and is a slab of the class again. Nothing is written to such a record. */
+static void the_record_of_a_chunk_stays(void **state) {
+    (void)state;
+    uint64_t record[2] = {1, 8}; /* a class of one word has its remote one in the second */
+    hak_unit_t unit = {.owner = hak_owner(HOME, FOUR)};
+    hak_store_relaxed(&unit.bits, hak_slab_marked(record, HAK_SLAB_CHUNK));
+    assert_int_equal(hak_classes[FOUR].words, 1);
+    assert_int_equal(hak_remote_free(&unit, FOUR, 0, 2), 2);
+    assert_int_equal(record[0], 1);
+    assert_int_equal(record[1], 8);
+}
+
 int main(int argc, char **argv) {
     (void)argc;
     begin_with_four_shards(argv);
@@ -266,6 +280,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_double_free_is_reported),
         cmocka_unit_test(a_double_free_inside_a_batch_is_reported),
         cmocka_unit_test(a_block_behind_the_last_is_reported),
+        cmocka_unit_test(the_record_of_a_chunk_stays),
     };
     watchdog(100, "a test of double frees hangs");
     return cmocka_run_group_tests_name("twice", tests, NULL, NULL);
