@@ -175,18 +175,24 @@ static bool purges_own_page(void) {
 
 /* Old versions of qemu-user report success and do nothing. So the first purge tests it: a word of
  * the range, whose contents are no longer needed, must have become zero. If it has not, the program
- * may have written to the block after it freed it; then a test with an own page decides. */
+ * may have written to the block after it freed it; then a test with an own page decides. A word that was not purged is
+ * again what it was: the hardened path knows free blocks to be zero. */
 HAK_NEXT bool hak_os_purge(void *addr, size_t size) {
     enum { UNKNOWN, NO, YES };
     static _Atomic int works;
     volatile uint64_t *word = addr;
     const int known = hak_load_relaxed(&works);
     if (HAK_UNLIKELY(known == NO)) return false;
+    const uint64_t old = HAK_UNLIKELY(known == UNKNOWN) ? *word : 0;
     if (HAK_UNLIKELY(known == UNKNOWN)) *word = UINT64_MAX;
-    if (!advise(addr, size, MADV_DONTNEED)) return false;
+    if (!advise(addr, size, MADV_DONTNEED)) {
+        if (HAK_UNLIKELY(known == UNKNOWN)) *word = old;
+        return false;
+    }
     HAK_PROBE(purge, addr, size);
     if (HAK_UNLIKELY(known == UNKNOWN)) {
         hak_store_relaxed(&works, *word == 0 || purges_own_page() ? YES : NO);
+        if (*word == UINT64_MAX) *word = old;
         advise(addr, size, MADV_DONTNEED); /* again, since the test has brought a page back */
     }
     return hak_load_relaxed(&works) == YES;
