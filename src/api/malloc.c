@@ -70,8 +70,8 @@ int __cxa_atexit(void (*function)(void *), void *argument, void *file);
 #endif
 
 /* Runs after main and all atexit handlers, in each process that ends by exit() or a return from
- * main, children of a fork included; not in one that _exit or a signal ends. In a library that has the archive in it, also
- * when dlclose unmaps it: threads that used it end later.
+ * main, children of a fork included; not in one that _exit or a signal ends. In a library that has the archive
+ * in it, also when dlclose unmaps it: threads that used it end later.
  *
  * Libraries that the loader puts behind this one free their blocks in destructors that run later. glibc's exit()
  * calls what is registered meanwhile once all destructors have run, and has a free slot for it, so that nothing is

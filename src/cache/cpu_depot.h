@@ -9,9 +9,9 @@
  * free. Depots are open while the share is small and there are more threads than CPUs; otherwise
  * nobody makes or visits one.
  *
- * PROTOCOL. A depot's lock protects its stack. It is only tried: whoever finds it held goes to the shard,
- * so nobody waits for a thread that lost its CPU while it held the lock, but for a sweep of all, up to a second. The number of the CPU is a hint:
- * a thread that moves on meanwhile uses another CPU's depot once.
+ * PROTOCOL. A depot's lock protects its stack. It is only tried: whoever finds it held goes to the shard. So nobody
+ * waits for a thread that lost its CPU while it held the lock, except a sweep of all depots, up to a second. The
+ * number of the CPU is a hint: a thread that moves on meanwhile uses another CPU's depot once.
  *
  *   put     the flusher owns the blocks until it has stored `count`, then the depot owns them
  *   take    the depot owns them until `count` is stored, then the taker

@@ -4,10 +4,12 @@
  *
  * A slow malloc starts the helper in a program that has threads and a large heap, or a watcher
  * (purge_trigger.h). A free never starts it, since libc calls free with its thread lists locked; nor does a
- * constructor; and there is none in a library that dlclose may unmap with the helper's code. The helper sleeps on its state word until a slow free finds much memory to purge. Then it
- * wakes at intervals until that is done. Its CPUs and its scheduling policy are not those of the thread that
- * started it: a real-time thread that spins on its CPU would keep it from work for ever, and everybody with it. It ends when no thread of the program counts any more. It blocks every
- * signal and allocates nothing. The child of a fork forgets it.
+ * constructor. There is none in a library that dlclose may unmap with the helper's code.
+ *
+ * The helper sleeps on its state word until a slow free finds much memory to purge. Then it wakes at intervals
+ * until that is done. It ends when no thread of the program counts any more. It blocks every signal and
+ * allocates nothing. The child of a fork forgets it. Its CPUs and its scheduling policy are not those of the
+ * thread that started it: behind a real-time thread that spins on its CPU it would never run.
  *
  * THE END. libc runs the handlers of exit() on the process's last thread. That must not be the helper, on whose small stack
  * no signal arrives. So the thread whose end leaves none that counts sees the helper's end before its own:
