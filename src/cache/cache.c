@@ -1,6 +1,7 @@
 /* cache.c: fills, empties and resizes the stacks of magazines.
  *
- * A slow call is a refill (the magazine was empty) or an overflow (it was full).
+ * A slow call is a refill (the magazine was empty) or an overflow (it was full). What is given back of magazines that
+ * the program does not use: idle.h.
  *
  * SIZE. A magazine starts with a small stack. The stack doubles when an overflow follows a
  * refill, or a refill an overflow: a deeper stack would have avoided both calls. When the
@@ -13,18 +14,6 @@
  * has to move down; to a depot, which other threads take from at once, it gives as a refill takes. A program
  * whose number of live blocks varies by up to seven eighths of the stack thus stops making slow calls. A
  * stack of few blocks is refilled as a whole.
- *
- * IDLE MAGAZINES. Blocks of a class that the program no longer uses would stay in the magazine,
- * each perhaps the only block that keeps its page. So each slow call also looks at one other
- * magazine of its tier and empties it if it is idle. A magazine is idle when it had no slow
- * call for N slow calls of its tier, and has at least as many blocks as at the last look; N
- * grows as its blocks pin fewer pages. Each tier counts its own slow calls: mid magazines that
- * are often slow must not make tiny magazines, which seldom are, look idle.
- *
- * CLASSES THAT WERE LEFT. Blocks in a magazine, one in each slab perhaps, also keep whole slabs from a program that
- * goes on with other classes. So before a refill may make the heap grow, magazines are emptied that hold nearly
- * all blocks of their class that are in no slab. Where depots are open, threads are too many for that: each would
- * look at all classes.
  *
  * STREAMS. A thread that only frees, or only allocates, would keep many blocks in a deep stack,
  * but needs large batches. So the stack of a tiny magazine also doubles after each second slow call
@@ -39,7 +28,9 @@
 #include "base/probe.h"
 #include "cache/verify.h"
 #include "cache/cpu_depot.h"
+#include "cache/idle.h"
 #include "cache/lifo.h"
+#include "cache/magazine.h"
 #include "cache/sample_rate.h"
 #include "cache/stacks.h"
 #include "cache/warm_cache.h"
@@ -48,7 +39,6 @@
 #include "options/options.h"
 #include "policy/policy.h"
 #include "debug_record/record.h"
-#include "shard/flush.h"
 #include "shard/shard.h"
 
 enum {
@@ -62,20 +52,13 @@ enum {
     STREAM_MID_BYTES = 64 * 1024, /* ...and in one of a mid class */
     VICTIMS_ASKED = 4,            /* magazines that one call asks for room */
     STEAL_INTERVAL = 16,          /* slow calls between two calls that ask */
-    REST_CALLS = 128, /* slow calls of its tier after which a magazine may be idle; it is */
-    REST_PAGES = 512, /* if it pins so many pages, with fewer pages after more calls */
-    PAGE_LEAST = 4096,
     PART = 8,       /* first batch of a direction: one part of the stack in so many... */
     FLUSH_PART = 2, /* ...and of a flush to a shard */
     BATCH_LEAST = 4,
-    BRAKED_SLOTS = 5,  /* slots in use of a braked stack, sentinel included */
-    BRAKED_MOST = 8,   /* magazines that one call brakes */
     FEW_SLOTS = 8,     /* a stack of so many slots or fewer is refilled as a whole */
     UPGRADED_MAX = 16, /* first blocks of a class taken from the class above */
     UPGRADED_BYTES = 8 * 1024,
-    LEFT_MOST = 8,  /* magazines of classes that were left, emptied by one call */
-    LEFT_TIMES = 4, /* see below */
-    REFILLED = 0,   /* the direction of a slow call, a flag in a magazine's batch */
+    REFILLED = 0, /* the direction of a slow call, a flag in a magazine's batch */
     FLUSHED = 0x8000,
 };
 
@@ -125,29 +108,12 @@ hak_cache_t *hak_cache_make(void) {
     return cache;
 }
 
-/* Called by the owner, which needs no lock. */
-static size_t count_of(const hak_magazine_t *magazine) {
-    return magazine->slots ? (size_t)(hak_load_relaxed(&magazine->top) - magazine->base) : 0;
-}
-
-HAK_FAST_PATH bool has_more_than_magazines(hak_cache_t *cache) {
-    return cache->lifos || hak_sample_rate_of(cache);
-}
-
-/* Free blocks of a class that a cache holds; the owner needs no lock. */
-static inline size_t held(hak_cache_t *cache, unsigned class_index) {
-    size_t count = count_of(&cache->magazines[class_index]);
-    if (HAK_UNLIKELY(has_more_than_magazines(cache)))
-        count += hak_lifo_count(cache, class_index) + hak_sample_rate_count(cache, class_index);
-    return count;
-}
-
 /* A magazine without a stack has neither lifo nor share. */
 HAK_BEHIND size_t hak_cache_count(hak_cache_t *cache, unsigned class_index) {
     if (hak_load_relaxed(&cache->magazines[class_index].top) == EMPTY_TOP) return 0;
     if (HAK_UNLIKELY(hak_gate_is_lost(&cache->post))) return 0;
     hak_lock_acquire(&cache->stack_lock);
-    size_t count = held(cache, class_index);
+    size_t count = hak_magazine_held(cache, class_index);
     hak_lock_release(&cache->stack_lock);
     return count;
 }
@@ -178,7 +144,7 @@ static bool resize(hak_cache_t *cache, unsigned class_index, unsigned slots) {
     hak_magazine_t *magazine = &cache->magazines[class_index];
     void **base = hak_stacks_take(&cache->stacks, cache->shard, slots);
     if (!base) return false;
-    size_t count = count_of(magazine), old_slots = magazine->slots;
+    size_t count = hak_magazine_count(magazine), old_slots = magazine->slots;
     void **old = magazine->base;
     base[0] = NULL;
     if (count) memcpy(base + 1, old + 1, count * sizeof(void *));
@@ -197,41 +163,18 @@ static bool resize(hak_cache_t *cache, unsigned class_index, unsigned slots) {
     return true;
 }
 
-static hak_cache_counts_t *counts_of(hak_cache_t *cache, unsigned class_index) {
-    return hak_cache_counts(cache, (hak_band_t)hak_bands[class_index]);
-}
-
 HAK_FAST_PATH void count_refill(hak_cache_t *cache, unsigned class_index, unsigned taken) {
-    hak_cache_counts_t *counts = counts_of(cache, class_index);
+    hak_cache_counts_t *counts = hak_magazine_counts(cache, class_index);
     if (!taken) return;
     HAK_ADD_OWNED(&counts->uc_miss, 1);
     HAK_ADD_OWNED(&counts->refilled, taken);
 }
 
-/* Gives blocks to the cache's home shard. */
-static void give(hak_cache_t *cache, unsigned class_index, void *const *blocks, size_t count) {
-    HAK_ADD_OWNED(&counts_of(cache, class_index)->flushed, count);
-    hak_shard_flush(cache->shard, class_index, blocks, (unsigned)count);
-}
-
-/* Removes the oldest `count` blocks from a magazine. The class's lifo keeps as many as it has
- * room for, then the depot if it may, the shard gets the others. */
-static void flush(hak_cache_t *cache, unsigned class_index, size_t count, bool to_depot) {
-    hak_magazine_t *magazine = &cache->magazines[class_index];
-    HAK_PROBE(flush, hak_classes[class_index].size, count);
-    size_t kept = hak_lifo_put(cache, class_index, magazine->base + 1, count);
-    if (to_depot) kept += hak_depot_put(class_index, magazine->base + 1 + kept, count - kept);
-    if (count > kept) give(cache, class_index, magazine->base + 1 + kept, count - kept);
-    size_t left = count_of(magazine) - count;
-    memmove(magazine->base + 1, magazine->base + 1 + count, left * sizeof(void *));
-    hak_store_relaxed(&magazine->top, magazine->base + left);
-}
-
 /* Halves the stack of a magazine. */
 static void shrink(hak_cache_t *cache, unsigned class_index) {
     unsigned slots = cache->magazines[class_index].slots / 2u;
-    size_t count = count_of(&cache->magazines[class_index]);
-    if (count > slots - 1) flush(cache, class_index, count - (slots - 1), false);
+    size_t count = hak_magazine_count(&cache->magazines[class_index]);
+    if (count > slots - 1) hak_magazine_flush(cache, class_index, count - (slots - 1), false);
     resize(cache, class_index, slots);
 }
 
@@ -285,90 +228,6 @@ static bool note_same_way(hak_cache_t *cache, unsigned class_index) {
     return *streak % STREAM_CALLS == 0 || !hak_depot_is_open();
 }
 
-/* Looks at a magazine. True when it is idle and has blocks: they are to be given back. */
-static bool rests(hak_cache_t *cache, unsigned class_index, uint32_t clock) {
-    const uint16_t top =
-        (uint16_t)((uintptr_t)hak_load_relaxed(&cache->magazines[class_index].top) >> 3);
-    const bool fewer = (int16_t)(top - cache->seen[class_index]) < 0;
-    const size_t calls = clock - cache->used_at[class_index];
-    cache->seen[class_index] = top;
-    if (fewer || calls < REST_CALLS) return false;
-    const size_t count = held(cache, class_index);
-    if (count == 0) return false; /* the class's row may not be known yet: see dyn.h */
-    const size_t of_one = hak_classes[class_index].size / PAGE_LEAST + 1;
-    return count * of_one * calls >= (size_t)REST_PAGES * REST_CALLS;
-}
-
-/* Gives all blocks of a magazine, and those of its lifo and share, to the shard; those of the magazine to the depot
- * first, if they may. */
-static HAK_OUT_OF_LINE void empty_to(hak_cache_t *cache, unsigned class_index, bool to_depot) {
-    void *blocks[1 + 64];
-    size_t count = count_of(&cache->magazines[class_index]);
-    if (count) flush(cache, class_index, count, to_depot);
-    while ((count = hak_lifo_take(cache, class_index, blocks, 64)) > 0)
-        give(cache, class_index, blocks + 1, count);
-    while ((count = hak_sample_rate_take_back(cache, class_index, blocks, 64)) > 0)
-        give(cache, class_index, blocks, count);
-}
-
-static void empty(hak_cache_t *cache, unsigned class_index) { empty_to(cache, class_index, false); }
-
-/* Gives back what the thread and its shard keep of classes that the program has left, so that whole slabs serve
- * instead of pages that are not there yet. Classes that it uses in turn would take the same slabs from each other;
- * so one time in LEFT_TIMES the next comparison is with the heap as it was before: to take them again is no growth. */
-static HAK_NEXT void give_left(hak_cache_t *cache) {
-    const uint32_t before = hak_shard_heap_units();
-    const hak_bin_t *bins = hak_shard_bins(cache->shard);
-    const bool has_more = has_more_than_magazines(cache);
-    unsigned magazines = 0;
-    for (unsigned w = 0; w < HAK_SHARD_CLASS_WORDS; w++) {
-        for (uint64_t has = hak_shard_classes(cache->shard, w); has; has &= has - 1) {
-            const unsigned i = w * 64 + hak_lowest_bit(has);
-            void **top = hak_load_relaxed(&cache->magazines[i].top);
-            if (*top && magazines < LEFT_MOST &&
-                hak_bin_is_left(&bins[i], i,
-                                HAK_LIKELY(!has_more) ? (size_t)(top - cache->magazines[i].base)
-                                                      : held(cache, i))) {
-                empty(cache, i);
-                magazines++;
-            }
-            if (hak_load_relaxed(&bins[i].empty)) hak_shard_release_kept(cache->shard, i);
-        }
-    }
-    cache->heap_units = ++cache->lefts % LEFT_TIMES ? hak_shard_heap_units() : before;
-}
-
-static bool is_braked(const hak_magazine_t *magazine) {
-    return magazine->limit &&
-           magazine->limit != (uint32_t)(uintptr_t)(magazine->base + magazine->slots - 1);
-}
-
-static void set_limit(hak_magazine_t *magazine, unsigned slots) {
-    if (magazine->limit) /* if it is 0 the class has colours, or the magazine no stack */
-        magazine->limit = (uint32_t)(uintptr_t)(magazine->base + slots - 1);
-}
-
-/* Doubles the slots of a braked stack. The heap may be emptied all the same, between two looks that
- * find no excess: with all slots at once the last blocks of hundreds of slabs would fit in the stacks. */
-static void release(hak_magazine_t *magazine) {
-    unsigned slots = (magazine->limit - (uint32_t)(uintptr_t)magazine->base) / sizeof(void *) + 1;
-    set_limit(magazine, hak_min((size_t)slots * 2, magazine->slots));
-}
-
-HAK_NEXT void hak_cache_brake(hak_cache_t *cache) {
-    cache->braked = true;
-    for (unsigned i = 0, magazines = 0; i < HAK_CLASS_COUNT && magazines < BRAKED_MOST; i++) {
-        unsigned index = cache->victim = (uint16_t)(cache->victim % HAK_CLASS_COUNT + 1);
-        hak_magazine_t *magazine = &cache->magazines[index];
-        if (held(cache, index) < BRAKED_SLOTS) continue;
-        empty(cache, index);
-        if (magazine->slots > BRAKED_SLOTS) set_limit(magazine, BRAKED_SLOTS);
-        magazines++;
-    }
-}
-
-void hak_cache_unbrake(hak_cache_t *cache) { cache->braked = false; }
-
 /* Counts a slow call of a magazine, and looks at the next magazine of its tier. Returns the
  * tier's count at the previous slow call of the magazine. */
 static uint32_t note_slow(hak_cache_t *cache, unsigned class_index) {
@@ -379,7 +238,7 @@ static uint32_t note_slow(hak_cache_t *cache, unsigned class_index) {
     const unsigned other = tier == HAK_TINY
                                ? 1 + now % HAK_CLASS_TINY
                                : HAK_CLASS_TINY + 1 + now % (HAK_CLASS_COUNT - HAK_CLASS_TINY);
-    if (HAK_UNLIKELY(rests(cache, other, now))) empty(cache, other);
+    hak_idle_look(cache, other, now);
     return before;
 }
 
@@ -465,7 +324,7 @@ void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
         one[0] = upgrade(cache, class_index);
         if (HAK_WAY_FOUND(HAK_WAY_REFILL_ABOVE, one[0] != NULL)) return one[0];
     }
-    if (HAK_UNLIKELY(is_braked(magazine))) set_limit(magazine, magazine->slots);
+    if (HAK_UNLIKELY(hak_idle_is_braked(magazine))) hak_idle_set_limit(magazine, magazine->slots);
     if (!zeroed)
         grow(cache, class_index, REFILLED);
     else
@@ -479,13 +338,13 @@ void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
     unsigned want = next_batch(cache, class_index);
     unsigned taken = (unsigned)hak_lifo_take(cache, class_index, magazine->base, want);
     if (HAK_WAY_FOUND(HAK_WAY_REFILL_LIFO, taken)) {
-        HAK_ADD_OWNED(&counts_of(cache, class_index)->lifo_hits, 1);
+        HAK_ADD_OWNED(&hak_magazine_counts(cache, class_index)->lifo_hits, 1);
     } else if (!hak_depot_is_open() ||
                !HAK_WAY_FOUND(HAK_WAY_REFILL_DEPOT, taken = (unsigned)hak_depot_take(
                                                         class_index, magazine->base, want))) {
         if (!hak_depot_is_open() &&
             HAK_UNLIKELY(hak_shard_must_grow(cache->shard, class_index, cache->heap_units)))
-            give_left(cache);
+            hak_idle_give_left(cache);
         if (hak_policy_promoted(class_index))
             taken = hak_warm_cache_refill(cache, class_index, want, magazine->base);
         else
@@ -512,18 +371,18 @@ static HAK_BEHIND bool give_without_cache(unsigned class_index, void *block) {
 bool hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block) {
     if (HAK_UNLIKELY(!cache)) return give_without_cache(class_index, block);
     hak_magazine_t *magazine = &cache->magazines[class_index];
-    if (HAK_UNLIKELY(is_braked(magazine))) {
+    if (HAK_UNLIKELY(hak_idle_is_braked(magazine))) {
         HAK_COUNT_WAY(HAK_WAY_FREE_FULL);
-        empty(cache, class_index);
-        if (!cache->braked) release(magazine);
-    } else if (count_of(magazine) + 1 >= magazine->slots && !grow(cache, class_index, FLUSHED)) {
+        hak_idle_empty_braked(cache, class_index);
+    } else if (hak_magazine_count(magazine) + 1 >= magazine->slots &&
+               !grow(cache, class_index, FLUSHED)) {
         if (!magazine->slots) {
             HAK_COUNT_WAY(HAK_WAY_FREE_NO_STACK);
-            give(cache, class_index, &block, 1);
+            hak_magazine_give(cache, class_index, &block, 1);
             return true;
         }
         HAK_COUNT_WAY(HAK_WAY_FREE_FULL);
-        flush(cache, class_index, next_batch(cache, class_index), hak_depot_is_open());
+        hak_magazine_flush(cache, class_index, next_batch(cache, class_index), hak_depot_is_open());
     } else {
         HAK_COUNT_WAY(HAK_WAY_FREE_ROOM);
     }
@@ -534,22 +393,3 @@ bool hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block) {
     HAK_CACHE_CHECK_AFTER(cache, class_index);
     return true;
 }
-
-HAK_BEHIND bool hak_cache_flush_magazine(hak_cache_t *cache) {
-    for (unsigned i = 0; i < HAK_CLASS_COUNT; i++) {
-        unsigned index = cache->victim = (uint16_t)(cache->victim % HAK_CLASS_COUNT + 1);
-        if (held(cache, index) == 0) continue;
-        empty(cache, index);
-        return true;
-    }
-    return false;
-}
-
-static HAK_NEXT void empty_all(hak_cache_t *cache, bool to_depot) {
-    hak_warm_cache_release(cache);
-    for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) empty_to(cache, i, to_depot);
-}
-
-void hak_cache_flush_all(hak_cache_t *cache) { empty_all(cache, false); }
-
-void hak_cache_pass_on(hak_cache_t *cache) { empty_all(cache, hak_depot_is_open()); }

@@ -109,7 +109,7 @@ HAK_FAST_PATH hak_cache_counts_t *hak_cache_counts(hak_cache_t *cache, hak_band_
 /* The caches of threads that have none yet, and of threads that no longer have one. */
 extern const hak_cache_t hak_cache_none, hak_cache_dead;
 
-/* The calling thread's cache. The library has less than 100 bytes of static TLS in all, so it can
+/* The calling thread's cache. The library has 100 bytes of static TLS in all, so it can
  * be loaded late in a process. The build sets the TLS model (musl has its own needs). */
 extern __thread hak_cache_t *hak_cache;
 

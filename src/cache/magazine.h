@@ -1,0 +1,40 @@
+/* magazine.h: what a magazine holds, and how its blocks leave it; internal to cache/. The owner calls all of it, without
+ * a lock. */
+#pragma once
+
+#include "cache/cache.h"
+#include "cache/lifo.h"
+#include "cache/sample_rate.h"
+
+/* Blocks in its stack. */
+HAK_FAST_PATH size_t hak_magazine_count(const hak_magazine_t *magazine) {
+    return magazine->slots ? (size_t)(hak_load_relaxed(&magazine->top) - magazine->base) : 0;
+}
+
+/* True when a cache has lifos, or shares of a sample. */
+HAK_FAST_PATH bool hak_cache_has_more(hak_cache_t *cache) {
+    return cache->lifos || hak_sample_rate_of(cache);
+}
+
+/* Free blocks of a class that a cache holds. Others hold its stack lock. */
+HAK_FAST_PATH size_t hak_magazine_held(hak_cache_t *cache, unsigned class_index) {
+    size_t count = hak_magazine_count(&cache->magazines[class_index]);
+    if (HAK_UNLIKELY(hak_cache_has_more(cache)))
+        count += hak_lifo_count(cache, class_index) + hak_sample_rate_count(cache, class_index);
+    return count;
+}
+
+HAK_FAST_PATH hak_cache_counts_t *hak_magazine_counts(hak_cache_t *cache, unsigned class_index) {
+    return hak_cache_counts(cache, (hak_band_t)hak_bands[class_index]);
+}
+
+/* Gives blocks to the cache's home shard. */
+void hak_magazine_give(hak_cache_t *cache, unsigned class_index, void *const *blocks, size_t count);
+
+/* Removes the oldest `count` blocks from a magazine. The class's lifo keeps as many as it has
+ * room for, then the depot if it may, the shard gets the others. */
+void hak_magazine_flush(hak_cache_t *cache, unsigned class_index, size_t count, bool to_depot);
+
+/* Gives all blocks of a magazine, and those of its lifo and share, to the shard; those of the magazine to the depot
+ * first, if they may. */
+void hak_magazine_empty(hak_cache_t *cache, unsigned class_index, bool to_depot);
