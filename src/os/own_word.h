@@ -3,8 +3,10 @@
 
 #include "base/base.h"
 
+/* CLAIMED: a thread puts in order what the process has inherited. */
+enum { HAK_WORD_INHERITED, HAK_WORD_OWN, HAK_WORD_CLAIMED };
 typedef struct {
-    _Atomic uint32_t is_own; /* any thread writes; the kernel makes it 0 in a child */
+    _Atomic uint32_t owner; /* any thread writes; the kernel makes it 0, INHERITED, in a child */
 } hak_own_word_t;
 
 /* Maps a page for a word that reads as 0 in each child of a fork, however made, even by a clone without fork handlers;

@@ -25,12 +25,13 @@
  * counts again, and after about a second: if a round takes longer, exit() runs on the helper.
  *
  * ITS PROCESS. The child of a clone without fork handlers, or of a fork without a second thread, inherits the state and no
- * helper. So `mark` leads to a word that is 1, and 0 in such a child (os/own_word.h).
+ * helper. So `mark` leads to a word that is OWN, and INHERITED in such a child (os/own_word.h).
  *
  *   P1  who starts a helper: sets the word, if there is one already, then CAS -> STARTING; so who sees any state but NONE
  *       sees the word of the same process. The first one makes the word after that: until then the helper is ours
- *   P2  a thread that notes work: if the state is not NONE and the word is 0, CAS 0 -> 1, and who succeeds forgets the
- *       helper. Nobody else changes an inherited state: it is none in which one may start, or ENDED, and a start does P2 first
+ *   P2  a thread that notes work: if the state is not NONE and the word is INHERITED, CAS -> CLAIMED; who succeeds forgets
+ *       the helper, whose last store is NONE, and stores OWN. Until then the state is the parent's: nobody reaps. Rejected: OWN
+ *       by the CAS. Another thread took the ENDED that was still there for its own, and joined the parent's helper
  *   P3  nobody joins an inherited helper: E3 looks at the word
  *
  * Where all threads end by the system call itself, which nobody learns of, the helper keeps the process alive, deaf to
@@ -204,14 +205,17 @@ static void *run(void *unused) {
 }
 
 static bool is_inherited(void) {
-    hak_own_word_t *word = hak_load_acquire(&mark); /* partner: create */
-    return word && hak_load_relaxed(&word->is_own) == 0;
+    hak_own_word_t *word = hak_load_acquire(&mark);                /* partner: create */
+    return word && hak_load_acquire(&word->owner) != HAK_WORD_OWN; /* partner: disown */
 }
 
 /* P2. */
 static HAK_BEHIND void disown(void) {
-    uint32_t inherited = 0;
-    if (hak_cas_acquire(&hak_load_relaxed(&mark)->is_own, &inherited, 1)) hak_helper_forget();
+    uint32_t inherited = HAK_WORD_INHERITED;
+    hak_own_word_t *word = hak_load_relaxed(&mark);
+    if (!hak_cas_acquire(&word->owner, &inherited, HAK_WORD_CLAIMED)) return;
+    hak_helper_forget();
+    hak_store_release(&word->owner, HAK_WORD_OWN); /* partner: is_inherited */
 }
 
 /* Partner: P1. */
@@ -262,7 +266,7 @@ static void create(void) {
     pthread_attr_t attributes;
     hak_own_word_t *word = hak_load_relaxed(&mark);
     if (!word && (word = hak_os_own_word()) != NULL) {
-        hak_store_relaxed(&word->is_own, 1);
+        hak_store_relaxed(&word->owner, HAK_WORD_OWN);
         hak_store_release(&mark, word); /* partner: is_inherited */
     }
     pthread_attr_init(&attributes);
@@ -288,7 +292,8 @@ static HAK_SLOW_PATH void start(void) {
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* also for P1: no handler forks between the two */
     hak_own_word_t *word = hak_load_relaxed(&mark);
-    if (word && hak_load_relaxed(&hak_helper_state) == NONE) hak_store_relaxed(&word->is_own, 1);
+    if (word && hak_load_acquire(&hak_helper_state) == NONE)
+        hak_store_relaxed(&word->owner, HAK_WORD_OWN);
     if (hak_cas_acq_rel(&hak_helper_state, &none, STARTING)) create();
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
@@ -316,7 +321,7 @@ void hak_helper_start_early(void) {
 
 HAK_BEHIND bool hak_helper_is_here(void) {
     look_whose();
-    return hak_helper_runs();
+    return !is_inherited() && hak_helper_runs();
 }
 
 HAK_COMMON bool hak_helper_runs(void) {
