@@ -188,7 +188,8 @@ static HAK_OUT_OF_LINE void *refill(unsigned class_index, size_t size, size_t al
     if (HAK_UNLIKELY(block != NULL)) return served(block); /* left by the cache's last thread */
     block = hak_cache_refill(cache, class_index, zeroed);
     if (HAK_UNLIKELY(!block)) block = refill_last(cache, class_index, size, align, zeroed);
-    if (size > HAK_TINY_MAX && class_index == hak_class_of(size)) hak_ace_note(class_index, size);
+    if (size > HAK_TINY_MAX && class_index == hak_class_of(size))
+        hak_ace_note(class_index, size, cache ? &cache->noted : NULL);
     hak_purge_tick_malloc(1);
     return served(block);
 }

@@ -56,6 +56,7 @@ typedef struct hak_cache {
     bool braked;    /* owner; see hak_cache_brake */
     bool rationed;  /* owner; see sample_rate.h */
     bool unguarded; /* owner; rationed, and only the profiler counts */
+    uint8_t noted; /* owner; mid refills, of which policy/ace.h takes some; modulo 256 */
     uint8_t upgraded[HAK_CLASS_LIMIT]; /* blocks of the class above given for this one */
     uint8_t streak[HAK_CLASS_LIMIT];   /* slow calls in a row that went the same way; after 255
                                           it goes on at 256 - STREAM_CALLS */
@@ -67,6 +68,7 @@ typedef struct hak_cache {
     uint32_t clock[HAK_CACHED_TIERS]; /* slow calls of the tier's magazines */
     uint32_t used_at[HAK_CLASS_LIMIT]; /* `clock` at the last slow call of the magazine */
     uint16_t seen[HAK_CLASS_LIMIT];    /* bits of `top` at the last look for idle magazines */
+    uint32_t rounds;                   /* owner; not yet told to policy/band_cost.h */
     uint32_t heap_units;               /* in use when it last gave back classes that were left */
     uint8_t lefts;                     /* how often it did, modulo 256 */
     uint16_t victim;                   /* magazine that is asked next to give up room */
@@ -109,8 +111,8 @@ HAK_FAST_PATH hak_cache_counts_t *hak_cache_counts(hak_cache_t *cache, hak_band_
 /* The caches of threads that have none yet, and of threads that no longer have one. */
 extern const hak_cache_t hak_cache_none, hak_cache_dead;
 
-/* The calling thread's cache. The library has 100 bytes of static TLS in all, so it can
- * be loaded late in a process. The build sets the TLS model (musl has its own needs). */
+/* The calling thread's cache. The library has at most 64 bytes of static TLS in all (a test
+ * counts them), so it can be loaded late in a process. The build sets the TLS model (musl has its own needs). */
 extern __thread hak_cache_t *hak_cache;
 
 _Static_assert(offsetof(hak_cache_t, magazines) == 0 && offsetof(hak_magazine_t, top) == 0,

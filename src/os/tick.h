@@ -13,15 +13,16 @@
 enum { HAK_TICK_CALL = 64 * 1024, HAK_TICK_INTERVAL = 64 * HAK_TICK_CALL };
 
 typedef struct {
-    size_t spent; /* bytes since the clock was last read */
-    size_t owed;  /* the part of `spent` that hak_tick_hurry added */
+    uint32_t spent; /* bytes since the clock was last read; of one call at most an interval */
+    uint32_t owed;  /* the part of `spent` that hak_tick_hurry added */
 } hak_tick_t;
 
 extern __thread hak_tick_t hak_tick;
 
 /* True when the thread must check for due work. */
 HAK_FAST_PATH bool hak_tick_spend(size_t size) {
-    return HAK_UNLIKELY((hak_tick.spent += size + HAK_TICK_CALL) > HAK_TICK_INTERVAL);
+    const uint32_t bytes = (uint32_t)hak_min(size, HAK_TICK_INTERVAL);
+    return HAK_UNLIKELY((hak_tick.spent += bytes + HAK_TICK_CALL) > HAK_TICK_INTERVAL);
 }
 
 void hak_tick_hurry(void);

@@ -95,14 +95,12 @@ static void note(unsigned class_index, size_t size) {
     if (count >= MEMORY) forget_half(class_index);
 }
 
-static HAK_BEHIND bool is_skipped(void) {
-    static __thread uint8_t own;
-    return own++ % NOTED_PART != 0; /* the first one of a short thread counts */
-}
+/* The first one of a short thread counts. Threads without a cache do little. */
+static HAK_BEHIND bool is_skipped(uint8_t *own) { return !own || (*own)++ % NOTED_PART != 0; }
 
-void hak_ace_note(unsigned class_index, size_t size) {
+void hak_ace_note(unsigned class_index, size_t size, uint8_t *own) {
     if (hak_option(HAK_OPTION_MID_DYN1) != HAK_DYN1_AUTO || hak_dyn_size()) return;
     if (hak_load_relaxed(&hak_pool_about.used_units) < HEAP_UNITS) return;
-    if (HAK_UNLIKELY(hak_shard_homes() > FEW_SHARDS) && is_skipped()) return;
+    if (HAK_UNLIKELY(hak_shard_homes() > FEW_SHARDS) && is_skipped(own)) return;
     note(class_index, size);
 }

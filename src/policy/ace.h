@@ -9,8 +9,9 @@
 
 #include "base/base.h"
 
-/* Notes that a refill of a mid class was for a request of `size` bytes. */
-void hak_ace_note(unsigned class_index, size_t size);
+/* Notes that a refill of a mid class was for a request of `size` bytes. `own` is a count of the caller's cache, or NULL
+ * without one: where there are many CPUs, a cache notes one refill in eight. */
+void hak_ace_note(unsigned class_index, size_t size, uint8_t *own);
 
 /* Bytes of pages per block in a full slab whose blocks are `pitch` bytes apart, when the
  * program uses `size` bytes of each; without the page that the colour of a slab may add. */

@@ -140,11 +140,12 @@ static void sample_when_due(uint64_t now_ms, uint64_t rounds_now) {
 
 /* The more rounds lie between two samples, the more of them a thread counts by itself before it
  * adds them to the shared sum. */
-void hak_band_cost_tick(uint64_t now_ms) {
-    static __thread uint32_t own;
-    uint32_t added = own + 1, least = (uint32_t)(hak_load_relaxed(&next_rounds) / ADDED_PART);
-    own = added < least ? added : 0;
-    sample_when_due(now_ms, own ? 0 : hak_add_relaxed(&rounds, added) + added);
+void hak_band_cost_tick(uint64_t now_ms, uint32_t *own) {
+    const uint32_t added = own ? *own + 1 : 1;
+    const uint64_t least = hak_load_relaxed(&next_rounds) / ADDED_PART;
+    const bool waits = own && added < least;
+    if (own) *own = waits ? added : 0;
+    sample_when_due(now_ms, waits ? 0 : hak_add_relaxed(&rounds, added) + added);
 }
 
 void hak_band_cost_pass(uint64_t now_ms) { sample_when_due(now_ms, 0); }

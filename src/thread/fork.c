@@ -51,22 +51,21 @@ hak_lock_t hak_report_lock, hak_snapshot_lock;
 HAK_LOCK_RANK(REPORT, hak_report_lock, NULL);
 HAK_LOCK_RANK(SNAPSHOT, hak_snapshot_lock, NULL);
 
-/* Forks of this thread that closed the gate: a signal handler may fork in a fork. Of the thread, since a
- * handler of a fork that did not close it may start a thread whose fork does. */
-static __thread unsigned under_way;
+/* hak_gate_thread.forks counts the forks of this thread that closed the gate: a signal handler may fork in a
+ * fork. It is the thread's, since a handler of a fork that did not close it may start a thread whose fork does. */
 
 static void before_fork(void) {
     /* With one thread nobody else can hold a lock, and a fork in a signal handler that interrupted
      * malloc must not wait for its own thread. */
     if (hak_os_is_single_threaded()) return;
-    if (hak_gate_close(_IO_list_lock, _IO_list_unlock)) under_way++;
+    if (hak_gate_close(_IO_list_lock, _IO_list_unlock)) hak_gate_thread.forks++;
 }
 
 /* Nothing is under way where there was no other thread, and in the child of a fork that a handler made
  * in the midst of this one. */
 static void after_fork_parent(void) {
-    if (!under_way) return;
-    under_way--;
+    if (!hak_gate_thread.forks) return;
+    hak_gate_thread.forks--;
     hak_gate_open();
     if (_IO_list_unlock) _IO_list_unlock();
 }
@@ -83,8 +82,8 @@ static void seed_anew(void) {
 static void after_fork_child(void) {
     hak_thread_renumber();
     seed_anew();
-    if (!under_way && !hak_gate_is_awaited()) return;
-    under_way = 0;
+    if (!hak_gate_thread.forks && !hak_gate_is_awaited()) return;
+    hak_gate_thread.forks = 0;
     if (_IO_list_resetlock) _IO_list_resetlock();
     hak_lock_reset(&hak_report_lock);
     hak_lock_reset(&hak_snapshot_lock);

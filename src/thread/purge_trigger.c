@@ -275,12 +275,17 @@ static void get_ahead(pass_t *pass, hak_budget_t *budget) {
     hak_budget_give(budget, most - some.bytes);
 }
 
+static hak_cache_t *own_cache(void) {
+    hak_cache_t *cache = hak_cache;
+    return cache == &hak_cache_none || cache == &hak_cache_dead ? NULL : cache;
+}
+
 /* Brakes the thread's cache, or ends that. When a heap is being emptied, each block in the cache may be
  * the last one of its slab. The thread also comes back soon, since more may be left than one piece may
  * give back. */
 static void brake(bool wanted) {
-    hak_cache_t *cache = hak_cache;
-    if (cache == &hak_cache_none || cache == &hak_cache_dead) return;
+    hak_cache_t *cache = own_cache();
+    if (!cache) return;
     if (wanted)
         hak_cache_brake(cache);
     else if (cache->braked)
@@ -333,7 +338,8 @@ static void do_piece(const call_t *call, int64_t delay_ms) {
 static bool is_due(uint64_t now, int64_t delay_ms) {
     static _Atomic uint64_t next_ms HAK_READ_OFTEN;
     uint64_t due = hak_load_relaxed(&next_ms);
-    hak_band_cost_tick(now);
+    hak_cache_t *cache = own_cache();
+    hak_band_cost_tick(now, cache ? &cache->rounds : NULL);
     hak_thread_follow_cpus(now, false);
     if (delay_ms < 0 && !hak_purge_watcher()) return false;
     return now >= due && hak_cas_acquire(&next_ms, &due, now + PASS_INTERVAL_MS) && due;

@@ -59,13 +59,18 @@ static _Atomic bool ready HAK_READ_OFTEN; /* written under the list lock, once *
  * If the handler never returns in the child, other threads get no cache there; shards serve them. Not mended: a lock
  * that the step held at the fork stays taken then as well, like any other that the thread had, and no count can
  * help whoever needs that. */
-static __thread unsigned steps;
+static __thread struct {
+    uint32_t first_ms; /* as a novice, since that time... */
+    uint16_t calls;    /* ...so many calls without a cache */
+    uint8_t frees;     /* the last ones, without one for which it had to stay a novice */
+    uint8_t steps;     /* that are under way */
+} self;
 static _Atomic uintptr_t unsettled
     HAK_READ_OFTEN; /* by forks and by the thread that it names; 0: all is counted */
 
 static void count_steps(unsigned more) {
     atomic_signal_fence(memory_order_seq_cst);
-    steps += more;
+    self.steps = (uint8_t)(self.steps + more);
     atomic_signal_fence(memory_order_seq_cst);
 }
 
@@ -110,9 +115,9 @@ static void begin_step(void) { count_steps(1u); }
 
 static void end_step(void) {
     for (;; count_steps(1u)) {
-        if (steps == 1 && HAK_UNLIKELY(settles())) settle();
+        if (self.steps == 1 && HAK_UNLIKELY(settles())) settle();
         count_steps(-1u);
-        if (steps || HAK_LIKELY(!settles())) return;
+        if (self.steps || HAK_LIKELY(!settles())) return;
     }
 }
 
@@ -273,7 +278,7 @@ static HAK_SLOW_PATH hak_cache_t *get_cache(bool waiting) {
     HAK_KEEP_ERRNO();
     hak_options_load();
     hak_shard_open(0); /* for a thread without a cache */
-    if (steps || (hak_load_relaxed(&ready) && begins_as_novice())) return NULL;
+    if (self.steps || (hak_load_relaxed(&ready) && begins_as_novice())) return NULL;
     hak_cache_t *cache = start(waiting);
     if (!cache) { /* another thread may have ended meanwhile, as the last one */
         hak_helper_wake();
@@ -284,22 +289,16 @@ static HAK_SLOW_PATH hak_cache_t *get_cache(bool waiting) {
     return cache;
 }
 
-/* The calls of a thread without a cache. */
-static __thread struct {
-    uint32_t calls, first_ms; /* as a novice, since that time */
-    unsigned frees;           /* the last ones, without one for which it had to stay a novice */
-} own;
-
 /* Counts a call of a thread without a cache; true while it goes on without one. */
 static HAK_NEXT bool stays_novice(uint32_t calls_most) {
-    if (HAK_LIKELY(own.calls && own.calls + 1 < calls_most)) {
-        own.calls++;
+    if (HAK_LIKELY(self.calls && self.calls + 1u < calls_most)) {
+        self.calls++;
         return true;
     }
     const uint32_t now = (uint32_t)hak_os_now_ms();
-    if (own.calls && now - own.first_ms <= NOVICE_MS) return false;
-    own.first_ms = now;
-    own.calls = 1;
+    if (self.calls && now - self.first_ms <= NOVICE_MS) return false;
+    self.first_ms = now;
+    self.calls = 1;
     return true;
 }
 
@@ -309,7 +308,7 @@ HAK_COMMON hak_cache_t *hak_thread_cache(void) {
     if (cache == &hak_cache_dead) return NULL;
     const uint32_t novice_calls = hak_load_relaxed(&hak_depot_novice_calls);
     if (HAK_LIKELY(!novice_calls) || !stays_novice(novice_calls)) return get_cache(false);
-    return own.calls == 1 && hak_group_has_waiting() ? get_cache(true) : NULL;
+    return self.calls == 1 && hak_group_has_waiting() ? get_cache(true) : NULL;
 }
 
 /* From the thread's end on it gets no cache. libc may allocate in this call, and so must not get one. */
@@ -324,9 +323,9 @@ static HAK_SLOW_PATH void watch_exit(void) {
 hak_cache_t *hak_thread_cache_of_free(void) {
     if (hak_cache != &hak_cache_none) return hak_thread_cache();
     const uint32_t novice_calls = hak_load_relaxed(&hak_depot_novice_calls);
-    if (HAK_UNLIKELY(novice_calls) && stays_novice(novice_calls)) own.frees = 0;
-    if (++own.frees == FREES_UNWATCHED) watch_exit();
-    return own.frees < FREES_WITHOUT_CACHE ? NULL : get_cache(false);
+    if (HAK_UNLIKELY(novice_calls) && stays_novice(novice_calls)) self.frees = 0;
+    if (self.frees < FREES_WITHOUT_CACHE && ++self.frees == FREES_UNWATCHED) watch_exit();
+    return self.frees < FREES_WITHOUT_CACHE ? NULL : get_cache(false);
 }
 
 HAK_BEHIND void hak_thread_apply_options(void) {
@@ -367,7 +366,7 @@ HAK_BEHIND void hak_thread_renumber(void) {
 HAK_BEHIND void hak_thread_forget_others(void) {
     hak_group_forget_others(has_cache() ? hak_cache : NULL);
     hak_store_relaxed(&maybe_lost, hak_load_relaxed(&all_caches));
-    hak_store_relaxed(&unsettled, steps ? hak_os_thread() : 0);
+    hak_store_relaxed(&unsettled, self.steps ? hak_os_thread() : 0);
 }
 
 HAK_BEHIND void hak_thread_check(hak_check_t *check) {

@@ -179,7 +179,7 @@ MUTANTS = [
      r"",
      "a fork in a handler interrupts a start, and a thread starts in the child"),
     ("whole", "a fork in a step notes nobody",
-     r"hak_store_relaxed\(&unsettled, steps \? hak_os_thread\(\) : 0\);",
+     r"hak_store_relaxed\(&unsettled, self\.steps \? hak_os_thread\(\) : 0\);",
      r"",
      "a fork in a handler interrupts a start, and a thread starts in the child"),
     ("whole", "a thread starts before the first one has settled",

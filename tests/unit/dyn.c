@@ -202,10 +202,11 @@ static void *held[HELD + 1];
 
 /* Blocks of a size, with a note for every eighth as a refill would make it. */
 static void demand(size_t size, unsigned count) {
+    uint8_t noted = 0;
     for (unsigned i = 0; i < count; i += 8) {
         unsigned class_index = hak_class_of(size);
         CHECK(hak_shard_take(HOME, class_index, 8, held, NULL) > 0, "no memory");
-        hak_ace_note(class_index, size);
+        hak_ace_note(class_index, size, &noted);
     }
 }
 
