@@ -7,7 +7,7 @@
 #include "hardened/big.h"
 #include "hardened/hardened.h"
 #include "hardened/state.h"
-#include "large/fine.h"
+#include "large/fine_grain.h"
 #include "large/large.h"
 
 /* A block, or what is left of one. */

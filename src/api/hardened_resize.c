@@ -12,7 +12,7 @@
 #include "hardened/big.h"
 #include "hardened/canary.h"
 #include "hardened/empty.h"
-#include "large/fine.h"
+#include "large/fine_grain.h"
 #include "large/large.h"
 #include "profile/samples.h"
 

@@ -18,7 +18,7 @@
 #include "error/error.h"
 #include "hardened/hardened.h"
 #include "hardened/guard_sample.h"
-#include "large/fine.h"
+#include "large/fine_grain.h"
 #include "large/huge.h"
 #include "large/large.h"
 #include "large/user_heap_huge.h"

@@ -11,7 +11,7 @@
 #include "debug/ways.h"
 #include "error/log.h"
 #include "hardened/guard_sample.h"
-#include "large/fine.h"
+#include "large/fine_grain.h"
 #include "options/options.h"
 #include "os/os.h"
 #include "profile/samples.h"

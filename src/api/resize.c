@@ -14,7 +14,7 @@
 #include "api/valgrind.h"
 #include "base/bytes.h"
 #include "hardened/hardened.h"
-#include "large/fine.h"
+#include "large/fine_grain.h"
 #include "large/huge.h"
 #include "large/large.h"
 #include "options/options.h"

@@ -13,7 +13,7 @@
 #include "debug/ways.h"
 #include "error/error.h"
 #include "hardened/hardened.h"
-#include "large/fine.h"
+#include "large/fine_grain.h"
 #include "large/user_heap_huge.h"
 #include "os/os.h"
 #include "profile/samples.h"

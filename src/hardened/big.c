@@ -5,7 +5,7 @@
 
 #include "error/error.h"
 #include "hardened/guard.h"
-#include "large/fine.h"
+#include "large/fine_grain.h"
 #include "large/huge.h"
 #include "large/large.h"
 #include "options/options.h"

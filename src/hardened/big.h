@@ -11,7 +11,7 @@
  * FREE: the word of its unit until the next block of the hardened path begins there, a huge block's note until its
  * entry goes; and a huge block is entered as FREE. So from its first free on a second one is reported, until the
  * program has the block again. No note: the block was allocated before the hardened path was switched on, or is one of
- * a chunk (large/fine.h), for which the word of the unit is not meant, whatever it says.
+ * a chunk (large/fine_grain.h), for which the word of the unit is not meant, whatever it says.
  *  - Rejected: to clear the note before the block goes back. A second free in between takes the block for one of before
  *    the hardened path, and frees it: it is another thread's, and this one frees it once more.
  *

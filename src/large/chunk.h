@@ -1,8 +1,8 @@
-/* chunk.h: the record of a chunk (fine.h), for those who cut it and who check it. */
+/* chunk.h: the record of a chunk (fine_grain.h), for those who cut it and who check it. */
 #pragma once
 
 #include "base/bits.h"
-#include "large/fine.h"
+#include "large/fine_grain.h"
 
 enum {
     HAK_CHUNK_WHOLE = HAK_UNIT_SHIFT

@@ -15,7 +15,7 @@
  * touches nothing. Rejected: to decide that under a lock, since a free on another CPU takes
  * another lock.
  *
- * Where the program frees a block twice, the unit may by then be a slab, a chunk (fine.h) or another heap's. A
+ * Where the program frees a block twice, the unit may by then be a slab, a chunk (fine_grain.h) or another heap's. A
  * block has 17 to 256 grains. The counts of a slab, from its making on, are a shorter length or a longer one, and so
  * is the word of a chunk: these words are no block. A mark on a block in use keeps its unit in the heap that the
  * owner names after it.

@@ -5,7 +5,7 @@
 
 #include "base/bits.h"
 #include "debug/timing.h"
-#include "large/fine.h"
+#include "large/fine_grain.h"
 #include "large/heap.h"
 #include "large/waiting.h"
 #include "options/options.h"

@@ -32,7 +32,7 @@ size_t hak_large_free(unsigned home, void *block);
 bool hak_large_find(const void *pointer, void **start, size_t *size);
 
 /* Resizes a block in place, to more than 64 KiB; false when that is not possible. The last three
- * functions also serve fine blocks (fine.h), which are not resized. */
+ * functions also serve fine blocks (fine_grain.h), which are not resized. */
 bool hak_large_resize(void *block, size_t size);
 
 /* Purges memory that has been free for `delay_ms`, as far as the budget allows, in heap *at and the

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "large/fine.h"
+#include "large/fine_grain.h"
 #include "large/huge.h"
 #include "large/huge_kept.h"
 #include "large/large.h"

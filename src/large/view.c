@@ -1,7 +1,7 @@
 /* view.c: adds up the large heaps, and looks at the blocks of a unit. */
 #include "large/view.h"
 
-#include "large/fine.h"
+#include "large/fine_grain.h"
 #include "large/heap.h"
 #include "large/large.h"
 

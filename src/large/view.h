@@ -22,5 +22,5 @@ hak_large_stats_t hak_large_stats(void);
 size_t hak_large_idle(void);
 
 /* Bytes of blocks in use in each grain of a unit. False when the unit is in no large heap now. A view: no lock
- * is held from one grain to the next, but for a chunk (fine.h), whose heap is locked once. */
+ * is held from one grain to the next, but for a chunk (fine_grain.h), whose heap is locked once. */
 bool hak_large_used_bytes(const hak_unit_t *unit, uint16_t used[HAK_UNIT_GRAINS]);

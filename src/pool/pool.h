@@ -38,8 +38,8 @@ typedef struct {
     _Atomic size_t held_units;        /* dirty units that wait for a round */
     _Atomic size_t ragged_units;      /* in slabs of ragged classes (hak_class_is_ragged); shards
                                          write it by atomic addition */
-    _Atomic size_t first_units;       /* in first chunks of heaps (large/fine.h); atomic addition */
-} hak_pool_stats_t;                   /* written under the pool lock, any thread reads */
+    _Atomic size_t first_units; /* in first chunks of heaps (large/fine_grain.h); atomic addition */
+} hak_pool_stats_t;             /* written under the pool lock, any thread reads */
 
 extern hak_pool_stats_t hak_pool_stats;
 

@@ -1,7 +1,7 @@
 /* samples.h: the sampled blocks that are in use, and what each stands for.
  *
  * A sample lies beside the heap, in a list that its block's address tells. A sampled block of a class
- * is cut to measure (large/fine.h), so that its free comes to the slow half as that of a large block
+ * is cut to measure (large/fine_grain.h), so that its free comes to the slow half as that of a large block
  * does; blocks of slabs are never sampled and need no look-up. On the hardened path they are, and each
  * free there looks.
  *

@@ -109,7 +109,7 @@ bool hak_region_asks_huge(const hak_superslab_t *super);
 bool hak_region_refuses_huge(const hak_superslab_t *super);
 
 /* True when the address space is limited and the heap takes a good part of the limit. Then blocks
- * above `hak_region_short` bytes are packed (large/fine.h); otherwise the variable is 0. A hint
+ * above `hak_region_short` bytes are packed (large/fine_grain.h); otherwise the variable is 0. A hint
  * that any thread reads without a lock. Each growth of the heap reads the limit, and so does the
  * pool when it hands out free memory. */
 void hak_region_look_at_limit(void);

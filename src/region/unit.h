@@ -89,7 +89,7 @@ HAK_FAST_PATH uint64_t *hak_slab_bits(const hak_unit_t *slab) {
 }
 
 /* Marks of that address, whose slab is all free: it is about to leave its bin; it belongs to nobody. Both: it is the
- * record of a chunk of a program's heap (large/fine.c), whose units are no slabs. */
+ * record of a chunk of a program's heap (large/fine_grain.c), whose units are no slabs. */
 enum { HAK_SLAB_LEAVES = 1, HAK_SLAB_GONE = 2, HAK_SLAB_MARKS = 3, HAK_SLAB_CHUNK = 3 };
 HAK_FAST_PATH uint64_t *hak_slab_marked(uint64_t *bits, uintptr_t mark) {
     return (uint64_t *)((uintptr_t)bits | mark);

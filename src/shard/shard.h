@@ -176,7 +176,7 @@ uint64_t hak_shard_classes(unsigned shard, unsigned word);
 size_t hak_shard_in_use(unsigned class_index);
 
 /* True when no more slabs are made for a class: addresses are short, and its blocks are cut to measure
- * (large/fine.h). They cannot have debug records, of which there is one for each 2 KiB, and HARDENED's
+ * (large/fine_grain.h). They cannot have debug records, of which there is one for each 2 KiB, and HARDENED's
  * states belong to blocks of classes. */
 HAK_FAST_PATH bool hak_shard_leaves(unsigned class_index) {
     const uint32_t above = hak_load_relaxed(&hak_region_short);

@@ -9,7 +9,7 @@
 
 #include "explore.h"
 #include "gates.h"
-#include "large/fine.h"
+#include "large/fine_grain.h"
 #include "large/heap.h"
 #include "memory.h"
 #include "meta/meta.h"

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 
 #include "hakmem.h"
-#include "large/fine.h"
+#include "large/fine_grain.h"
 #include "large/large.h"
 #include "large/view.h"
 #include "pool/pool.h"

@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 
 #include "hakmem.h"
-#include "large/fine.h"
+#include "large/fine_grain.h"
 #include "large/huge.h"
 #include "large/user_heap_huge.h"
 #include "profile/samples.h"

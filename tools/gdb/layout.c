@@ -3,7 +3,7 @@
 #include "cache/cache.h"
 #include "cache/sample_rate.h"
 #include "classes/classes.h"
-#include "large/fine.h"
+#include "large/fine_grain.h"
 #include "large/heap.h"
 #include "large/huge.h"
 #include "large/huge_table.h"

@@ -1,4 +1,4 @@
-/* fine_resize.c: blocks of the program's heaps that become longer or shorter where they are. */
+/* fine_grain_resize.c: blocks of the program's heaps that become longer or shorter where they are. */
 #include "base/bits.h"
 #include "large/chunk.h"
 #include "large/user_heap_huge.h"

@@ -1,4 +1,4 @@
-/* fine_check.c: what must hold for chunks and their heaps. */
+/* fine_grain_check.c: what must hold for chunks and their heaps. */
 #include "base/bits.h"
 #include "large/chunk.h"
 #include "large/user_heap_huge.h"

@@ -1,4 +1,4 @@
-/* fine.h: blocks that are cut to measure, in chunks of their own.
+/* fine_grain.h: blocks that are cut to measure, in chunks of their own.
  *
  * Two kinds of heaps cut blocks so (user_heap.h):
  *  - The process's, blocks of 513 bytes to 64 KiB where addresses are short. A slab of a size class leaves up to

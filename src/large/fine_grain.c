@@ -1,4 +1,4 @@
-/* fine.c: chunks that are cut in grains, by bitmaps. */
+/* fine_grain.c: chunks that are cut in grains, by bitmaps. */
 #include "large/chunk_search.h"
 
 #include <string.h>

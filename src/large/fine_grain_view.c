@@ -1,4 +1,4 @@
-/* fine_view.c: what of a unit of a chunk is in use. */
+/* fine_grain_view.c: what of a unit of a chunk is in use. */
 #include "base/bits.h"
 #include "large/chunk.h"
 
