@@ -25,7 +25,7 @@
 #include "meta/meta.h"
 #include "options/options.h"
 #include "os/gate.h"
-#include "os/maps.h"
+#include "os/proc_maps.h"
 #include "os/os.h"
 #include "profile/samples.h"
 #include "stats/heap_profile.h"

@@ -6,7 +6,7 @@
 
 #include <elf.h>
 
-#include "os/maps.h"
+#include "os/proc_maps.h"
 
 /* The mapping of offset 0 of the file that a line belongs to. */
 typedef struct {

@@ -1,4 +1,4 @@
-/* maps.h: the mappings of the process, and the pages of them that have contents. */
+/* proc_maps.h: the mappings of the process, and the pages of them that have contents. */
 #pragma once
 
 #include "base/base.h"

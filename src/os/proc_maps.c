@@ -1,5 +1,5 @@
-/* maps.c: reads the thread's maps and pagemap in /proc. */
-#include "os/maps.h"
+/* proc_maps.c: reads the thread's maps and pagemap in /proc. */
+#include "os/proc_maps.h"
 
 #include <errno.h>
 #include <fcntl.h>
