@@ -8,7 +8,7 @@
 #include "api/export.h"
 #include "api/malloc.h"
 #include "cache/sample_rate.h"
-#include "debug/ways.h"
+#include "debug/call_paths.h"
 #include "error/log.h"
 #include "hardened/guard_sample.h"
 #include "large/fine_grain.h"

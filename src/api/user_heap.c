@@ -10,7 +10,7 @@
 #include "api/hardened_malloc.h"
 #include "api/malloc.h"
 #include "api/malloc_sampled.h"
-#include "debug/ways.h"
+#include "debug/call_paths.h"
 #include "error/error.h"
 #include "hardened/hardened.h"
 #include "large/fine_grain.h"

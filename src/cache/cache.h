@@ -28,7 +28,7 @@
 
 #include "base/base.h"
 #include "classes/classes.h"
-#include "debug/ways.h"
+#include "debug/call_paths.h"
 #include "os/gate.h"
 #include "region/region.h"
 

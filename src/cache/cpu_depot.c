@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "classes/classes.h"
-#include "debug/ways.h"
+#include "debug/call_paths.h"
 #include "meta/lazy_table.h"
 #include "meta/meta.h"
 #include "os/os.h"

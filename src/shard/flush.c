@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "debug/timing.h"
-#include "debug/ways.h"
+#include "debug/call_paths.h"
 #include "region/region.h"
 #include "shard/bin.h"
 #include "shard/remote.h"

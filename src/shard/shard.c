@@ -2,7 +2,7 @@
 #include "shard/shard.h"
 
 #include "debug/timing.h"
-#include "debug/ways.h"
+#include "debug/call_paths.h"
 #include "options/options.h"
 #include "os/cpu.h"
 #include "os/numa.h"

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "debug/ways.h"
+#include "debug/call_paths.h"
 #include "error/log.h"
 #include "meta/meta.h"
 #include "options/options.h"

@@ -1,4 +1,4 @@
-/* ways.h: counts the path that each call took. In the debug build only, because a counter for
+/* call_paths.h: counts the path that each call took. In the debug build only, because a counter for
  * each call is too slow for other builds.
  *
  * Blocks are counted by class, calls for the process as a whole. stats/stats.def states the

@@ -1,5 +1,5 @@
-/* ways.c: the counters of ways.h. */
-#include "debug/ways.h"
+/* call_paths.c: the counters of call_paths.h. */
+#include "debug/call_paths.h"
 
 #if HAKMEM_DEBUG
 
