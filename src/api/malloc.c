@@ -27,7 +27,7 @@
 #include "options/options.h"
 #include "os/os.h"
 #include "os/program.h"
-#include "policy/ace.h"
+#include "policy/dyn_size.h"
 #include "policy/band_cost.h"
 #include "profile/samples.h"
 #include "debug_record/record.h"

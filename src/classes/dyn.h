@@ -1,7 +1,7 @@
 /* dyn.h: the dynamic class: one more size class, whose size is chosen at run time.
  *
  * It is chosen once in the life of a process, by the user (HAKMEM_MID_DYN1=bytes) or by the
- * adaptive class engine (policy/ace.h). Blocks allocated before stay in their classes.
+ * adaptive class engine (policy/dyn_size.h). Blocks allocated before stay in their classes.
  *
  * PROTOCOL of the choice
  *   C1  state: NONE -> CHOOSING by compare-and-swap, so exactly one thread continues

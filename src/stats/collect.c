@@ -29,7 +29,7 @@
 #include "meta/meta.h"
 #include "os/numa.h"
 #include "os/os.h"
-#include "policy/ace.h"
+#include "policy/dyn_size.h"
 #include "policy/band_cost.h"
 #include "pool/pool.h"
 #include "profile/samples.h"

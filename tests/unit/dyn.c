@@ -9,7 +9,7 @@
 #include "hakmem.h"
 #include "options/load.h"
 #include "options/options.h"
-#include "policy/ace.h"
+#include "policy/dyn_size.h"
 #include "debug_record/record.h"
 #include "shard/shard.h"
 #include "steps.h"

@@ -1,4 +1,4 @@
-/* ace.h: the adaptive class engine: finds the size that the dynamic class should have.
+/* dyn_size.h: the adaptive class engine: finds the size that the dynamic class should have.
  *
  * It works while HAKMEM_MID_DYN1=auto. Each refill of a mid class is a sample: it notes the
  * requested size. An allocation that the thread's magazine serves notes nothing. From the

@@ -1,9 +1,9 @@
-/* ace.c: counts samples by size, and evaluates them.
+/* dyn_size.c: counts samples by size, and evaluates them.
  *
  * All threads add to the same counts without a lock; if two threads add at once a sample may
  * be lost, which does not matter. Counting starts when the heap has HEAP_UNITS, so that a small
  * program does not touch the pages of the counts. */
-#include "policy/ace.h"
+#include "policy/dyn_size.h"
 
 #include "classes/dyn.h"
 #include "options/options.h"
