@@ -29,7 +29,7 @@
 #include "os/os.h"
 #include "profile/samples.h"
 #include "stats/heap_profile.h"
-#include "thread/helper.h"
+#include "thread/helper_thread.h"
 
 enum { UNSAMPLED_MOST = 1 << 20, READ_DIRECTLY = HAK_UNIT_SIZE, GATE_MS = 1000 };
 static const uint32_t IS_KNOWN = (uint32_t)1 << HAK_MAPS_PAGES_MOST; /* above the bits of pages */

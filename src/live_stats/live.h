@@ -1,7 +1,7 @@
 /* live.h: makes the live page and keeps it up to date (HAKMEM_LIVE=1).
  *
  * The page is refreshed about every 250 ms, less often if that would take more than 1 % of the
- * time. The helper thread does it (thread/helper.c); slow calls do it if there is no helper,
+ * time. The helper thread does it (thread/helper_thread.c); slow calls do it if there is no helper,
  * because an option forbids it, the program has no threads yet, or the system refuses one. The
  * fast paths never do it. */
 #pragma once

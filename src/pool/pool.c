@@ -518,6 +518,6 @@ HAK_NEXT void hak_pool_give_superslab(hak_superslab_t *super) {
 size_t hak_pool_purgeable(void) {
     size_t held_units =
         hak_option(HAK_OPTION_TINY_SS_PARTIAL) ? 0 : hak_load_relaxed(&hak_pool_stats.held_units);
-    size_t units = atomic_load(&hak_pool_stats.dirty_units); /* partner: see thread/helper.c */
+    size_t units = atomic_load(&hak_pool_stats.dirty_units); /* partner: thread/helper_thread.c */
     return units - hak_min(units, held_units);
 }

@@ -13,7 +13,7 @@
  *   K1  list = first.exchange(NULL): the units are this thread's
  *   K2  CAS of `first`, NULL -> what is left of the list. A thread that loses gives it back to the pool
  *
- * While nobody makes passes, since the helper sleeps (thread/helper.c), former slabs would stay. So it closes the stocks
+ * While nobody makes passes, since the helper sleeps (thread/helper_thread.c), former slabs would stay. So it closes the stocks
  * before its last look at what is left:
  *
  *   C1  closed = true; fence; every stock goes to the pool

@@ -34,7 +34,7 @@
 #include "os/os.h"
 #include "os/program.h"
 #include "thread/purge_trigger.h"
-#include "thread/helper.h"
+#include "thread/helper_thread.h"
 #include "thread/thread.h"
 #include "thread/verify.h"
 

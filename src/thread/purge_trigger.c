@@ -1,7 +1,7 @@
 /* purge_trigger.c: who gives memory back, when, and how much.
  *
  * There is one kind of work, a piece, and three who do it: slow calls of malloc and free, the
- * helper thread (helper.c), and malloc_trim. A piece first does what lower layers have noted
+ * helper thread (helper_thread.c), and malloc_trim. A piece first does what lower layers have noted
  * (pool/purge_budget.h), then continues a pass. A pass visits everything that can be given back:
  * waiting caches, depots, bins (remote frees, kept empty slabs), large heaps, kept huge mappings,
  * sparse slabs, free units. It is a cursor, so it may stop anywhere and continue later. Where memory is
@@ -53,7 +53,7 @@
 #include "shard/shard.h"
 #include "shard/sparse.h"
 #include "thread/purge_ahead.h"
-#include "thread/helper.h"
+#include "thread/helper_thread.h"
 #include "thread/thread.h"
 
 enum {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "os/tick.h"
-#include "thread/helper.h"
+#include "thread/helper_thread.h"
 
 /* What calls of the program have given back, besides the pages of what they freed. */
 typedef struct {

@@ -22,7 +22,7 @@
 #include "thread/abandoned.h"
 #include "thread/fork.h"
 #include "thread/home_group.h"
-#include "thread/helper.h"
+#include "thread/helper_thread.h"
 #include "thread/verify.h"
 
 enum {

@@ -1,4 +1,4 @@
-/* helper.c: explores how the helper thread of src/thread/helper.c falls asleep and is woken, on the
+/* helper.c: explores how the helper thread of src/thread/helper_thread.c falls asleep and is woken, on the
  * real source.
  *
  *   helper             every scenario must hold
@@ -9,10 +9,10 @@
 #include "futex.h"
 #include "memory.h"
 #include "scenarios.h"
-#include "thread/helper.c" /* its words are its own, and have to be tracked */
+#include "thread/helper_thread.c" /* its words are its own, and have to be tracked */
 #include "shard/sparse.h"
 #include "thread/purge_trigger.h"
-#include "thread/helper.h"
+#include "thread/helper_thread.h"
 
 enum {
     HELPER = 1, /* its number among the threads */

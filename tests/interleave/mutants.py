@@ -84,7 +84,7 @@ GROUPS = {
     ),
     # A CPU on which the release of a lock is no fence.
     "helper": (
-        "src/thread/helper.[ch]",
+        "src/thread/helper_thread.[ch]",
         ["tests/interleave/helper.c"],
         [(r"hak_fence_after_update\(\);", "atomic_thread_fence(memory_order_seq_cst);")],
     ),

@@ -12,7 +12,7 @@
 #include "os/gate.h"
 #include "stats/collect.h"
 #include "thread/cache_budget.h"
-#include "thread/helper.h"
+#include "thread/helper_thread.h"
 #include "thread/purge_trigger.h"
 #include "thread/verify.h"
 

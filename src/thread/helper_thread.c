@@ -1,4 +1,4 @@
-/* helper.c: a helper thread that gives memory back while the program does not call.
+/* helper_thread.c: a helper thread that gives memory back while the program does not call.
  *
  *   NONE -> STARTING -> AWAKE <-> ASLEEP -> ENDED -> REAPING -> NONE,  STARTING or AWAKE -> REFUSED
  *
@@ -47,7 +47,7 @@
  * Memory that the kernel refuses to take back, since it is locked, keeps nobody awake. When no round has given
  * anything back for so long that each page was old enough for one, and the program is at rest, what is left is stuck. The helper
  * stores how much before it stores ASLEEP, and is woken when that much more is dirty. */
-#include "thread/helper.h"
+#include "thread/helper_thread.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -337,7 +337,7 @@ static void wake(void) {
         hak_os_futex_wake(&hak_helper_state, true);
 }
 
-/* The caller has seen the helper asleep, after a fence (helper.h). */
+/* The caller has seen the helper asleep, after a fence (helper_thread.h). */
 void hak_helper_wake_up(void) {
     atomic_thread_fence(memory_order_acquire); /* partner: the store of ASLEEP; see stuck_units */
     if (worth_waking() || hak_thread_count() == 0) wake();

@@ -1,4 +1,4 @@
-/* helper.h: the helper thread that gives memory back while the program does not call. */
+/* helper_thread.h: the helper thread that gives memory back while the program does not call. */
 #pragma once
 
 #include "base/base.h"
