@@ -27,6 +27,7 @@
 #include "large/view.h"
 #include "large/user_heap.h"
 #include "meta/meta.h"
+#include "os/cpu.h"
 #include "os/numa.h"
 #include "os/os.h"
 #include "policy/dyn_size.h"
@@ -40,6 +41,7 @@
 #include "shard/shard.h"
 #include "shard/sparse.h"
 #include "stats/stats.h"
+#include "thread/cache_budget.h"
 #include "thread/fork.h"
 #include "thread/home_group.h"
 #include "thread/purge_trigger.h"
@@ -166,6 +168,8 @@ static uint64_t sum_tiers(const hak_stats_t *stats, unsigned row) {
 #define CLASSES(name) sum_bands(stats, HAK_CLASS_STAT_##name, HAK_CACHED_TIERS)
 #define MID(name) stats->bands[HAK_BAND_MID][HAK_CLASS_STAT_##name]
 #define TIERS(name) sum_tiers(stats, HAK_TIER_STAT_##name)
+/* Of more bytes than an option can say: there is no bound. */
+#define BOUND(bytes) ((bytes) > (uint64_t)1 << 50 ? 0 : (bytes))
 
 static void fill_values(hak_stats_t *stats, const from_t *from) {
 #define STAT_VALUE(group, name, kind, unit, where, help) \

@@ -48,6 +48,12 @@ static void hold_heaps(void) {
     }
 }
 
+static void double_limits(void) {
+    CHECK(hakmem_option_set("CACHE_BUDGET", "128M") == 0 &&
+              hakmem_option_set("LIMIT_SOFT", "128M") == 0,
+          "an option is refused");
+}
+
 static void hold_empty(void) { allocate_some(COUNT, 0); }
 
 static void hold_and_free_empty(void) {
@@ -414,6 +420,9 @@ const struct trial counter_trials[] = {
     {"threads", "now", have_a_thread, 1, 1},
     {"threads", "shard_most", have_many_threads, 4, 4},
     {"threads", "caches", have_a_thread, 1, 1},
+    {"limits", "cpus", have_a_thread, 0, any}, /* stats.limits has exact figures */
+    {"limits", "memory_bytes", hold, 0, any},
+    {"limits", "shards", hold, 0, 0},
 };
 
 const size_t counter_trial_count = COUNT_OF(counter_trials);
@@ -427,6 +436,8 @@ const struct set_trial set_trials[] = {
     {{"depot", "taken", swing_beside_threads, 20, 2 * COUNT}, "HAKMEM_CACHE_BUDGET=1M"},
     {{"depot", "blocks", swing_beside_threads, 1, 64}, "HAKMEM_CACHE_BUDGET=1M"},
     {{"mid", "ring_hits", swing_mid, 0, 0}, "HAKMEM_POOL_TLS_RING=0"},
+    {{"limits", "cache_bytes", double_limits, 64 * MIB, 64 * MIB}, "HAKMEM_CACHE_BUDGET=64M"},
+    {{"limits", "soft_bytes", double_limits, 64 * MIB, 64 * MIB}, "HAKMEM_LIMIT_SOFT=64M"},
     {{"sampled", "blocks", hold, 100, 128}, "HAKMEM_GUARD_SAMPLE=1"},
     {{"sampled", "live", hold, 100, 128}, "HAKMEM_GUARD_SAMPLE=1"},
     {{"sampled", "live", hold_and_free, 0, 0}, "HAKMEM_GUARD_SAMPLE=1"},

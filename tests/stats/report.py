@@ -23,7 +23,7 @@ import harness  # noqa: E402
 PROGRAM, COMMAND, DOCS = (os.path.abspath(argument) for argument in sys.argv[1:4])
 BANDS = [f"C{i}" for i in range(8)] + ["MID"]
 KEYS = "schema version pid options bands classes tiers caches".split()
-GROUPS = "total pool warm policy large huge mid remote depot os memory sampled guards heaps debug threads profile".split()
+GROUPS = "total pool warm policy large huge mid remote depot os memory sampled guards heaps debug threads limits profile".split()
 OF_BANDS = ["score", "promoted"]  # figures that bands of the tiny tier have beside the sums
 DEBUG = os.environ.get("BUILD") == "Debug"  # which has more figures
 if DEBUG:
@@ -462,6 +462,19 @@ def case_command(folder):
         for name in OF_BANDS:
             expect(f"{band}'s {name}", samples[(f"hakmem_band_{name}", f'{{band="{band}"}}')],
                    report["bands"][band][name])
+
+
+def case_limits(_):
+    """The budgets that follow from the machine, and those that were set."""
+    os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
+    found = json.loads(run(STATS="json").err)["limits"]
+    expect("CPUs and shards", (found["cpus"], found["shards"]), (1, 1))
+    memory = found["memory_bytes"]
+    expect("cache_bytes", found["cache_bytes"], min(30 << 20, memory // 8 if memory else 30 << 20))
+    expect("soft_bytes", found["soft_bytes"], memory // 3 * 2)
+    found = json.loads(run(STATS="json", SHARDS="3", CACHE_BUDGET="8M", LIMIT_SOFT="64M").err)["limits"]
+    expect("what was set", [found[name] for name in ("shards", "cache_bytes", "soft_bytes")],
+           [3, 8 << 20, 64 << 20])
 
 
 BAD_FILES = {
