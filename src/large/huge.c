@@ -4,6 +4,7 @@
 #include "classes/classes.h"
 #include "commit/commit.h"
 #include "large/huge_kept.h"
+#include "os/move.h"
 #include "os/os.h"
 
 enum { PIECE_SLOTS = 16 * 1024 }; /* of a piece of a walk over all tables */

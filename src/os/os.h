@@ -103,18 +103,6 @@ bool hak_os_unmap(void *addr, size_t size);
 /* Gives a mapping a name in /proc/PID/maps, if the kernel supports names. */
 void hak_os_name(void *addr, size_t size, const char *name);
 
-/* Resizes a mapping of hak_os_map. The kernel may move the pages to another address, without
- * copying. NULL when refused; then the old mapping is unchanged. */
-void *hak_os_remap(void *addr, size_t old_size, size_t new_size);
-
-/* Moves the pages of `size` bytes, of one mapping or several, to `to`, an untouched mapping of the
- * caller, and unmaps the old range. False: the old range and its contents are unchanged, and `to`
- * no longer belongs to the caller: what the kernel has not unmapped is unmapped here. */
-bool hak_os_move(void *addr, size_t size, void *to);
-
-/* True when the kernel supports what hak_os_move needs (Linux 5.7). Tried once per process. */
-bool hak_os_moves_several(void);
-
 unsigned hak_os_process_id(void);
 unsigned hak_os_thread_id(void); /* of the caller; never 0 */
 

@@ -23,6 +23,7 @@
 #include "large/huge.h"
 #include "large/huge_kept.h"
 #include "large/huge_table.h"
+#include "os/move.h"
 #include "os/os.h"
 #include "thread/fork.h"
 #include "thread/thread.h"
