@@ -334,28 +334,34 @@ def main():
 # ---- In gdb --------------------------------------------------------------------------------------
 
 
-def in_gdb(gdb):
-    def read(address, size):
+def exported(path):
+    """The address of hakmem_version by the file itself, to find where it is mapped."""
+    elf = Elf(path)
+    for table, names in ((".symtab", ".strtab"), (".dynsym", ".dynstr")):
+        text = elf.section(names)
+        for name, _, _, shndx, value, _ in struct.iter_unpack("<IBBHQQ", elf.section(table)):
+            if shndx and text[name:text.find(b"\0", name)] == b"hakmem_version":
+                return value - elf.first_address()
+    return None
+
+
+class Program:
+    """The process or core that gdb has."""
+
+    def __init__(self, gdb):
+        self.gdb = gdb
+
+    def read(self, address, size):
         try:
-            return bytes(gdb.selected_inferior().read_memory(address, size))
-        except gdb.error as error:
+            return bytes(self.gdb.selected_inferior().read_memory(address, size))
+        except self.gdb.error as error:
             raise Unreadable(str(error)) from None
 
-    def number(expression):
-        return int(gdb.parse_and_eval(expression)) & (1 << 64) - 1
+    def number(self, expression):
+        return int(self.gdb.parse_and_eval(expression)) & (1 << 64) - 1
 
-    def exported(path):
-        """The address of hakmem_version by the file itself, to find where it is mapped."""
-        elf = Elf(path)
-        for table, names in ((".symtab", ".strtab"), (".dynsym", ".dynstr")):
-            text = elf.section(names)
-            for name, _, _, shndx, value, _ in struct.iter_unpack("<IBBHQQ", elf.section(table)):
-                if shndx and text[name:text.find(b"\0", name)] == b"hakmem_version":
-                    return value - elf.first_address()
-        return None
-
-    def heap():
-        for objfile in gdb.objfiles():
+    def heap(self):
+        for objfile in self.gdb.objfiles():
             path = objfile.filename
             if not path or not os.path.exists(path) or objfile.owner:
                 continue
@@ -366,15 +372,26 @@ def in_gdb(gdb):
             if offset is None:
                 continue
             try:
-                base = number("(long)&hakmem_version") - offset
-            except gdb.error:
+                base = self.number("(long)&hakmem_version") - offset
+            except self.gdb.error:
                 continue
             if addresses := addresses_in(path, base):
-                return Heap(read, addresses)
-        raise gdb.GdbError("the program does not run on HAKMEM, or its library has no symbols and is of another build")
+                return Heap(self.read, addresses)
+        raise self.gdb.GdbError(
+            "the program does not run on HAKMEM, or its library has no symbols and is of another build")
 
-    def shown(lines):
-        gdb.write("\n".join(lines) + "\n")
+    def show(self, make):
+        """Writes the lines that `make` makes."""
+        try:
+            self.gdb.write("\n".join(make()) + "\n")
+        except (Unreadable, struct.error, self.gdb.error) as error:
+            raise self.gdb.GdbError(f"hakmem: {error}") from None
+        except (ValueError, LookupError, ArithmeticError):
+            raise self.gdb.GdbError("hakmem: the memory of the process is damaged") from None
+
+
+def add_commands(gdb):
+    program = Program(gdb)
 
     class Hakmem(gdb.Command):
         """What lies in the heap of the HAKMEM allocator."""
@@ -391,7 +408,7 @@ def in_gdb(gdb):
         def invoke(self, argument, from_tty):
             if not argument:
                 raise gdb.GdbError("hakmem block needs an address")
-            run(lambda: heap().block(number(f"(unsigned long)({argument})")))
+            program.show(lambda: program.heap().block(program.number(f"(unsigned long)({argument})")))
 
     class Whole(gdb.Command):
         """hakmem heap: what the heap consists of, by size class."""
@@ -400,25 +417,22 @@ def in_gdb(gdb):
             super().__init__("hakmem heap", gdb.COMMAND_DATA, gdb.COMPLETE_NONE)
 
         def invoke(self, argument, from_tty):
-            run(lambda: heap().report())
+            program.show(lambda: program.heap().report())
 
-    def run(make):
-        try:
-            shown(make())
-        except (Unreadable, struct.error, gdb.error) as error:
-            raise gdb.GdbError(f"hakmem: {error}") from None
-        except (ValueError, LookupError, ArithmeticError):
-            raise gdb.GdbError("hakmem: the memory of the process is damaged") from None
+    Hakmem(), Block(), Whole()
 
-    class Printer:
-        """A descriptor of a unit, or a magazine, in one line."""
 
-        def __init__(self, value, text):
-            self.value, self.text = value, text
+class Printer:
+    """A descriptor of a unit, or a magazine, in one line."""
 
-        def to_string(self):
-            return self.text(self.value)
+    def __init__(self, value, text):
+        self.value, self.text = value, text
 
+    def to_string(self):
+        return self.text(self.value)
+
+
+def add_printers(gdb):
     def unit_text(value):
         owner = int(value["owner"])
         if not owner:
@@ -439,7 +453,6 @@ def in_gdb(gdb):
                  "hak_magazine_t": magazine_text}
         return Printer(value, texts[name]) if name in texts else None
 
-    Hakmem(), Block(), Whole()
     gdb.pretty_printers.append(printer)
 
 
@@ -449,4 +462,5 @@ if __name__ == "__main__":
     except ImportError:
         main()
     else:
-        in_gdb(_gdb)
+        add_commands(_gdb)
+        add_printers(_gdb)
