@@ -4,17 +4,15 @@
 #include "commit/commit.h"
 #include "options/options.h"
 #include "os/os.h"
-#include "pool/verify.h"
+#include "pool/grow.h"
 #include "pool/lists.h"
 #include "pool/purge.h"
+#include "pool/verify.h"
 
 hak_pool_stats_t hak_pool_stats HAK_OWN_LINE;
 hak_pool_about_t hak_pool_about HAK_OWN_LINE;
 hak_lock_t hak_pool_lock HAK_OWN_LINE;
 HAK_LOCK_RANK(POOL, hak_pool_lock, hak_pool_check_at_release);
-
-/* Under the lock. Units that large heaps own; the pool does not know how many are in use. */
-static size_t large_units;
 
 enum {
     GIVEN_AT_ONCE = 64,  /* units given back in one critical section */
@@ -78,67 +76,6 @@ void hak_pool_prefault(char *start, size_t size, int level) {
 size_t hak_pool_superslabs(void) {
     uint64_t gone = hak_load_relaxed(&hak_pool_stats.unmapped);
     return hak_load_relaxed(&hak_pool_stats.stage3) - gone;
-}
-
-/* True when at least 7 of 8 units of all superslabs are in use by slabs whose blocks fill them:
- * then new superslabs will be filled, too. Units of large heaps, ragged slabs and heaps' first
- * chunks do not count. False under a LIMIT, which a huge page could exceed. Under the lock. */
-static bool is_dense(void) {
-    size_t units = hak_pool_superslabs() * hak_superslab_units();
-    size_t used = hak_load_relaxed(&hak_pool_stats.used_units);
-    size_t others = large_units + hak_load_relaxed(&hak_pool_stats.ragged_units) +
-                    hak_load_relaxed(&hak_pool_stats.first_units);
-    return used >= others + (units - units / 8) && hak_option(HAK_OPTION_THP) &&
-           !hak_option(HAK_OPTION_LIMIT) && !hak_commit_soft_near();
-}
-
-/* Adds a superslab from the region to the free ones. Under SS_PREFAULT=2 all its pages are made
- * first; then all of it is charged, and dirty. Under the lock. */
-static void enter(hak_superslab_t *super) {
-    HAK_ADD_OWNED(&hak_pool_stats.stage3, 1);
-    super->node = (uint8_t)hak_node_here();
-    if (hak_region_asks_huge(super)) HAK_ADD_OWNED(&hak_pool_stats.huge, 1);
-    if (HAK_UNLIKELY(hak_option(HAK_OPTION_SS_PREFAULT) == 2) &&
-        hak_commit_charge(hak_superslab_size())) {
-        hak_pool_prefault(super->units[0].base, hak_superslab_size(), 2);
-        super->dirty = hak_all_units();
-        super->freed_ms = hak_os_now_ms();
-        hak_pool_add_dirty(hak_superslab_units());
-        hak_lists_append_dirty(super);
-    }
-    hak_lists_insert(super);
-}
-
-/* Takes a superslab at the end of the region. Under the lock. */
-static hak_superslab_t *last_superslab(void) {
-    hak_superslab_t *super = hak_region_take_superslab(is_dense());
-    if (super) enter(super);
-    return super;
-}
-
-/* True when a superslab is wholly free; an unmapped one is mapped again first. Under the lock. */
-static HAK_BEHIND bool joins_row(hak_superslab_t *super) {
-    if (hak_region_is_mapped(super)) return super->longest == hak_superslab_units();
-    if (!hak_region_map_again(super)) return false;
-    enter(super);
-    return true;
-}
-
-/* Maps the other superslabs of a huge page, before the first access decides how it is made. */
-static void complete_huge_page(hak_superslab_t *super) {
-    size_t count = HAK_SUPERSLAB_SIZE_MAX / hak_superslab_size();
-    size_t before = (uintptr_t)super->units[0].base % HAK_SUPERSLAB_SIZE_MAX / hak_superslab_size();
-    for (size_t i = count; i-- > 0;)
-        if (i != before) joins_row(super - before + i);
-}
-
-/* Takes a superslab that was unmapped before, or one at the end of the region. Under the lock. */
-static hak_superslab_t *fresh_superslab(void) {
-    hak_superslab_t *super = hak_region_take_unmapped(is_dense());
-    if (!super) return last_superslab();
-    enter(super);
-    if (hak_region_asks_huge(super)) complete_huge_page(super);
-    return super;
 }
 
 /* Counts units with pages as near or far, and gives a superslab without pages to the node that
@@ -221,7 +158,7 @@ static hak_unit_t *take_locked(unsigned count, unsigned more, bool *zeroed) {
     if (super) {
         count_stage2(count);
     } else {
-        super = fresh_superslab();
+        super = hak_pool_fresh_superslab();
     }
     hak_unit_t *unit = super ? take_from(super, count, zeroed) : NULL;
     return unit || !hak_has_nodes() ? unit : take_far(here, count, zeroed);
@@ -383,7 +320,7 @@ static void hand_over(hak_superslab_t *super) {
     super->free = 0;
     hak_lists_insert(super);
     super->large = true;
-    large_units += hak_superslab_units();
+    hak_pool_large_units += hak_superslab_units();
 }
 
 /* The nodes whose superslabs make a row: one node or any; those without pages always count. */
@@ -465,9 +402,9 @@ static hak_superslab_t *map_row(unsigned least, unsigned most, unsigned *count) 
     for (unsigned i = 0; i < ROWS_LOOKED_AT && (first = hak_region_take_unmapped(false)) != NULL;
          i++) {
         unsigned n = 1;
-        enter(first);
-        while (n < most && joins_row(&first[n])) n++;
-        for (; n < least && joins_row(first - 1); n++) first--;
+        hak_pool_enter(first);
+        while (n < most && hak_pool_joins_row(&first[n])) n++;
+        for (; n < least && hak_pool_joins_row(first - 1); n++) first--;
         *count = n;
         if (n >= least) return first;
     }
@@ -486,7 +423,7 @@ HAK_NEXT hak_superslab_t *hak_pool_take_superslabs(unsigned least, unsigned most
     if (n == 0) first = map_row(least, most, &n);
     if (HAK_UNLIKELY(hak_region_has_unmapped())) most = hak_max(least, n);
     while (n < most && (n == 0 || hak_region_superslab_is_last(&first[n - 1]))) {
-        hak_superslab_t *super = last_superslab();
+        hak_superslab_t *super = hak_pool_last_superslab();
         if (!super || (n >= least && super != first + n)) break;
         if (n == 0 || super != first + n) { /* not adjacent: a new row begins here */
             first = super;
@@ -508,7 +445,7 @@ HAK_NEXT hak_superslab_t *hak_pool_take_superslabs(unsigned least, unsigned most
 HAK_NEXT void hak_pool_give_superslab(hak_superslab_t *super) {
     HAK_HOLD(&hak_pool_lock);
     super->large = false;
-    large_units -= hak_superslab_units();
+    hak_pool_large_units -= hak_superslab_units();
     hak_lists_add_free(super, hak_all_units());
     if (super->dirty) hak_lists_append_dirty(super);
     hak_pool_add_dirty(hak_lists_dirty_count(super));

@@ -1,0 +1,67 @@
+/* grow.c: the pool grows by superslabs of the region, fresh ones and those that were unmapped. */
+#include "pool/grow.h"
+
+#include "commit/commit.h"
+#include "options/options.h"
+#include "os/numa.h"
+#include "os/os.h"
+#include "pool/lists.h"
+#include "pool/pool.h"
+
+size_t hak_pool_large_units;
+
+/* True when at least 7 of 8 units of all superslabs are in use by slabs whose blocks fill them:
+ * then new superslabs will be filled, too. Units of large heaps, ragged slabs and heaps' first
+ * chunks do not count. False under a LIMIT, which a huge page could exceed. Under the lock. */
+static bool is_dense(void) {
+    size_t units = hak_pool_superslabs() * hak_superslab_units();
+    size_t used = hak_load_relaxed(&hak_pool_stats.used_units);
+    size_t others = hak_pool_large_units + hak_load_relaxed(&hak_pool_stats.ragged_units) +
+                    hak_load_relaxed(&hak_pool_stats.first_units);
+    return used >= others + (units - units / 8) && hak_option(HAK_OPTION_THP) &&
+           !hak_option(HAK_OPTION_LIMIT) && !hak_commit_soft_near();
+}
+
+void hak_pool_enter(hak_superslab_t *super) {
+    HAK_ADD_OWNED(&hak_pool_stats.stage3, 1);
+    super->node = (uint8_t)hak_node_here();
+    if (hak_region_asks_huge(super)) HAK_ADD_OWNED(&hak_pool_stats.huge, 1);
+    if (HAK_UNLIKELY(hak_option(HAK_OPTION_SS_PREFAULT) == 2) &&
+        hak_commit_charge(hak_superslab_size())) {
+        hak_pool_prefault(super->units[0].base, hak_superslab_size(), 2);
+        super->dirty = hak_all_units();
+        super->freed_ms = hak_os_now_ms();
+        hak_pool_add_dirty(hak_superslab_units());
+        hak_lists_append_dirty(super);
+    }
+    hak_lists_insert(super);
+}
+
+hak_superslab_t *hak_pool_last_superslab(void) {
+    hak_superslab_t *super = hak_region_take_superslab(is_dense());
+    if (super) hak_pool_enter(super);
+    return super;
+}
+
+HAK_BEHIND bool hak_pool_joins_row(hak_superslab_t *super) {
+    if (hak_region_is_mapped(super)) return super->longest == hak_superslab_units();
+    if (!hak_region_map_again(super)) return false;
+    hak_pool_enter(super);
+    return true;
+}
+
+/* Maps the other superslabs of a huge page, before the first access decides how it is made. */
+static void complete_huge_page(hak_superslab_t *super) {
+    size_t count = HAK_SUPERSLAB_SIZE_MAX / hak_superslab_size();
+    size_t before = (uintptr_t)super->units[0].base % HAK_SUPERSLAB_SIZE_MAX / hak_superslab_size();
+    for (size_t i = count; i-- > 0;)
+        if (i != before) hak_pool_joins_row(super - before + i);
+}
+
+hak_superslab_t *hak_pool_fresh_superslab(void) {
+    hak_superslab_t *super = hak_region_take_unmapped(is_dense());
+    if (!super) return hak_pool_last_superslab();
+    hak_pool_enter(super);
+    if (hak_region_asks_huge(super)) complete_huge_page(super);
+    return super;
+}

@@ -1,0 +1,20 @@
+/* grow.h: the pool grows; internal to pool/, all under the pool's lock. */
+#pragma once
+
+#include "region/superslab.h"
+
+/* Units that large heaps own; the pool does not know how many are in use. */
+extern size_t hak_pool_large_units;
+
+/* Adds a superslab from the region to the free ones. Under SS_PREFAULT=2 all its pages are made
+ * first; then all of it is charged, and dirty. */
+void hak_pool_enter(hak_superslab_t *super);
+
+/* Takes a superslab at the end of the region; NULL when there is no memory. */
+hak_superslab_t *hak_pool_last_superslab(void);
+
+/* Takes one that was unmapped before, or else one at the end of the region. */
+hak_superslab_t *hak_pool_fresh_superslab(void);
+
+/* True when a superslab is wholly free; an unmapped one is mapped again first. */
+bool hak_pool_joins_row(hak_superslab_t *super);
