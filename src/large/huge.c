@@ -203,12 +203,11 @@ bool hak_huge_each_piece(hak_huge_cursor_t *cursor, hak_mapping_visitor_t visit,
     const unsigned count = any ? hak_huge_table_count() : 0;
     for (size_t slots = 0; cursor->table < count && slots < PIECE_SLOTS;) {
         hak_huge_table_t *table = &hak_huge_table[cursor->table];
-        const size_t before = cursor->at;
         HAK_HOLD(&table->lock);
         if (!hak_huge_table_walk(table, &cursor->at, visit, context))
             *cursor = (hak_huge_cursor_t){.table = cursor->table + 1};
         else
-            slots += cursor->at - before;
+            slots += HAK_HUGE_WALKED;
     }
     return cursor->table < count;
 }

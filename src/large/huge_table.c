@@ -11,7 +11,6 @@
 enum {
     LEAST_SLOTS = 16,
     EMPTIED_AT_ONCE = 8,     /* slots and entries for each block that is entered */
-    WALKED_AT_ONCE = 512,    /* slots */
     CLEARED_MOST = 64 * KIB, /* bytes; longer tables are fresh memory, and zero */
 };
 
@@ -31,16 +30,30 @@ unsigned hak_huge_table_count(void) {
     return count;
 }
 
-static uint64_t hash_of(uintptr_t start) { return (start >> 12) * 0x9E3779B97F4A7C15u; }
+static const uint64_t MIX = 0x9E3779B97F4A7C15u;
+
+static uint64_t hash_of(uintptr_t start) { return (start >> 12) * MIX; }
 
 hak_huge_table_t *hak_huge_table_of(uintptr_t start) {
     return &hak_huge_table[(hash_of(start) >> 57) & (hak_huge_table_count() - 1)];
 }
 
+/* The order in which a walk visits blocks, whatever the number of slots. Mixed once more: blocks at equal distances, of
+ * one table, would make clusters of a hundred. */
+static size_t order_of(uintptr_t start) {
+    const uint64_t hash = hash_of(start);
+    return (size_t)((hash ^ hash >> 32) * MIX >> (64 - HAK_HUGE_ORDER_BITS));
+}
+
+/* Where blocks of that order, and those behind it, may stand first. */
+static size_t slot_at(const hak_slots_t *table, size_t order) {
+    return order * table->size >> HAK_HUGE_ORDER_BITS;
+}
+
 /* Entries of a chain are never separated by a free slot (removal moves followers up), so a
  * search ends at the first free one. */
 static size_t slot_of(const hak_slots_t *table, uintptr_t start) {
-    return (size_t)(hash_of(start) >> 20) & (table->size - 1);
+    return slot_at(table, order_of(start));
 }
 
 static hak_mapping_t *find_in(const hak_slots_t *table, uintptr_t start) {
@@ -178,14 +191,26 @@ void hak_huge_table_put_back(hak_huge_table_t *table, hak_mapping_t mapping) {
     hak_huge_table_put(table, mapping);
 }
 
+/* Visits blocks of orders from `from` on, below `to`: they stand in the slots that these lead to, or behind them up to the
+ * first free one. */
+static bool walk_in(const hak_slots_t *table, size_t from, size_t to, hak_mapping_visitor_t visit,
+                    void *context) {
+    if (!table->used) return true;
+    const size_t first = slot_at(table, from), least = slot_at(table, to - 1) - first;
+    for (size_t i = 0; i < table->size; i++) {
+        const hak_mapping_t *mapping = &table->slots[(first + i) & (table->size - 1)];
+        if (!mapping->start && i > least) break;
+        const size_t order = order_of(mapping->start);
+        if (mapping->start && order >= from && order < to && !visit(mapping, context)) return false;
+    }
+    return true;
+}
+
 bool hak_huge_table_walk(hak_huge_table_t *table, size_t *at, hak_mapping_visitor_t visit,
                          void *context) {
-    const hak_slots_t *current = &table->current, *former = &table->former;
-    size_t end = *at + WALKED_AT_ONCE, all = (size_t)current->size + former->size;
-    for (; *at < end && *at < all; (*at)++) {
-        const hak_mapping_t *mapping =
-            *at < current->size ? &current->slots[*at] : &former->slots[*at - current->size];
-        if (mapping->start && !visit(mapping, context)) return false;
-    }
-    return *at < all;
+    const size_t all = (size_t)1 << HAK_HUGE_ORDER_BITS, from = *at;
+    const size_t pieces = hak_max(table->current.size / HAK_HUGE_WALKED, 1);
+    const size_t to = *at = from + all / pieces;
+    return walk_in(&table->current, from, to, visit, context) &&
+           walk_in(&table->former, from, to, visit, context) && to < all;
 }

@@ -1,7 +1,8 @@
 /* huge_table.h: which huge blocks there are: tables from a block's start to its size. The start says in
  * which table a block is; each has a lock of its own.
  *
- * Open addressing, at most half full. When it is full, a larger one is made without the lock and
+ * Open addressing, at most half full. The high bits of a hash say where a block stands, so a table twice as long has
+ * the blocks in the same order: a walk goes by that. When it is full, a larger one is made without the lock and
  * takes its place; what the smaller one holds moves over a few entries at a time, with the blocks
  * that are entered. So nothing here that is done under the lock is as long as the table. Who enters or takes out the
  * block with which the smaller one is empty takes it out, and gives its pages back without the lock.
@@ -40,6 +41,9 @@ typedef struct {
 enum {
     HAK_HUGE_TABLE_MAX = 128,
     HAK_FREED_MAX = 256, /* blocks taken out last that a table knows */
+    HAK_HUGE_WALKED =
+        512, /* slots that a walk looks at under one lock, and the rest of a cluster */
+    HAK_HUGE_ORDER_BITS = 32, /* of a place in the order of a walk */
 };
 
 extern hak_huge_table_t hak_huge_table[HAK_HUGE_TABLE_MAX];
@@ -83,9 +87,10 @@ size_t hak_huge_table_freed_size(const hak_huge_table_t *table, uintptr_t start)
 void hak_huge_table_take_in_hand(hak_huge_table_t *table, hak_mapping_t *mapping);
 void hak_huge_table_put_back(hak_huge_table_t *table, hak_mapping_t mapping);
 
-/* Calls `visit` for the blocks of some slots, *at being 0 at first; false when it has been all of
- * them. The lock may be dropped between two calls: then a block that moves in the table
- * meanwhile may be missed, or seen twice. `visit` returns whether to go on. */
+/* Calls `visit` for some of the blocks, *at being 0 at first; false when it has been all of
+ * them. The lock may be dropped between two calls: a block that is in the table all the while is visited
+ * once, since the order is that of a hash of the start, not that of the slots, in which blocks move.
+ * `visit` returns whether to go on. */
 typedef bool (*hak_mapping_visitor_t)(const hak_mapping_t *mapping, void *context);
 bool hak_huge_table_walk(hak_huge_table_t *table, size_t *at, hak_mapping_visitor_t visit,
                          void *context);

@@ -128,20 +128,26 @@ static size_t resident(void *start, size_t size) {
     return found;
 }
 
+/* Enters a block, as huge.c does; returns the slots that are empty now, which are given back. */
+static hak_slots_t enter_in(hak_huge_table_t *table, uintptr_t start) {
+    size_t wanted = hak_huge_table_wanted(table);
+    hak_slots_t slots = wanted ? hak_huge_table_make(wanted) : (hak_slots_t){NULL, 0, 0};
+    if (wanted) hak_huge_table_use(table, &slots);
+    hak_huge_table_unmake(slots);
+    hak_huge_table_put(table, (hak_mapping_t){start, MIB, 0});
+    slots = hak_huge_table_take_empty(table);
+    hak_huge_table_unmake(slots);
+    return slots;
+}
+
 /* A table of its own grows from 16 slots to `most`. Returns the longest table that it left on the way, which must have
  * no pages any more. */
 static hak_slots_t grow_table(hak_huge_table_t *table, unsigned most) {
     hak_slots_t former = {NULL, 0, 0};
     memset(table, 0, sizeof *table);
     for (uintptr_t start = MIB; table->current.size < most || table->former.size; start += MIB) {
-        size_t wanted = hak_huge_table_wanted(table);
-        hak_slots_t slots = wanted ? hak_huge_table_make(wanted) : (hak_slots_t){NULL, 0, 0};
-        if (wanted) hak_huge_table_use(table, &slots);
-        hak_huge_table_unmake(slots);
-        hak_huge_table_put(table, (hak_mapping_t){start, MIB, 0});
-        slots = hak_huge_table_take_empty(table);
-        if (slots.slots) former = slots;
-        hak_huge_table_unmake(slots);
+        const hak_slots_t empty = enter_in(table, start);
+        if (empty.slots) former = empty;
         assert_true(hak_huge_table_find(table, start) && hak_huge_table_find(table, MIB));
     }
     return former;
@@ -162,6 +168,40 @@ static void a_table_that_grew_leaves_nothing(void **state) {
         if (time == 0) before = hak_meta_bytes();
     }
     assert_int_equal(hak_meta_bytes(), before);
+}
+
+enum { STAY = 3000, OTHERS = 60000 };
+static unsigned char seen[STAY];
+
+static bool note_seen(const hak_mapping_t *mapping, void *context) {
+    const size_t i = mapping->start / MIB - 1;
+    (void)context;
+    if (i < STAY) seen[i]++;
+    return true;
+}
+
+/* A walk drops the lock now and then. The blocks that are there all the while are seen once each, while others come, so
+ * that the table grows and its entries move over, and go, so that the rest of their clusters moves up. */
+static void a_walk_sees_what_stays(void **state) {
+    (void)state;
+    static hak_huge_table_t table;
+    uintptr_t next = STAY + 1, last = STAY + 1;
+    unsigned cut = 0;
+    for (uintptr_t i = 1; i <= STAY; i++) enter_in(&table, i * MIB);
+    while (next < OTHERS) {
+        memset(seen, 0, sizeof seen);
+        for (size_t at = 0; hak_huge_table_walk(&table, &at, note_seen, NULL); cut++)
+            for (unsigned i = 0; i < 300; i++) {
+                enter_in(&table, next++ * MIB);
+                if (next % 8 == 0) continue;
+                hak_huge_table_remove(&table, hak_huge_table_find(&table, last++ * MIB));
+                hak_huge_table_unmake(hak_huge_table_take_empty(&table));
+            }
+        for (unsigned i = 0; i < STAY; i++)
+            REQUIRE(seen[i] == 1, "block %u was seen %u times, with %zu others", i, seen[i],
+                    (size_t)(next - last));
+    }
+    assert_true(cut > 10);
 }
 
 /* Grows the table several times, and moves its entries about by removal. */
@@ -229,6 +269,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_long_table_is_fresh_memory),
         cmocka_unit_test(what_is_made_in_vain_is_made_again),
         cmocka_unit_test(a_table_that_grew_leaves_nothing),
+        cmocka_unit_test(a_walk_sees_what_stays),
         cmocka_unit_test(the_table_stays_right),
         cmocka_unit_test(what_is_no_huge_block_is_not_found),
         cmocka_unit_test(a_refused_request_changes_nothing),
