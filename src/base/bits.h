@@ -41,6 +41,7 @@ static inline size_t hak_bits_end_before(const uint64_t *bits, size_t at) {
 static inline void hak_bits_turn(uint64_t *bits, size_t at, size_t count) {
     for (size_t some; count; at += some, count -= some) {
         some = hak_min(64 - at % 64, count);
+        HAK_ASSERT(some - 1 < 64);
         bits[at / 64] ^= (~(uint64_t)0 >> (64 - some)) << at % 64;
     }
 }

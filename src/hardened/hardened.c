@@ -54,7 +54,7 @@ static void make_routes(hak_hardened_t *to) {
 
 /* Makes the table of near arrays (state.h), whose pages come as units are used. */
 static void make_near_table(void) {
-    const size_t size = HAK_STATE_NEAR * (HAK_STATE_NO_LEVEL + 1) * sizeof(hak_state_array_t);
+    const size_t size = sizeof(hak_state_array_t) * HAK_STATE_NEAR * (HAK_STATE_NO_LEVEL + 1);
     void *table = hak_os_address_limit() == SIZE_MAX ? hak_os_map(size, HAK_UNIT_SIZE) : NULL;
     if (!table) return;
     hak_os_wish_huge(

@@ -74,7 +74,7 @@ static void grow(hak_quarantine_t *quarantine, hak_stock_t *stock, bool overflow
     const bool turned = (stock->slow & 1) != overflow;
     stock->slow = (uint8_t)(overflow + 2 * (turned ? 0 : hak_min(before + 1, MANY_SLOW)));
     if (!turned || stock->size > HAK_TINY_MAX || stock->room >= ROOM_MOST) return;
-    const unsigned room = (unsigned)hak_min(stock->room * factor, ROOM_MOST);
+    const unsigned room = (unsigned)hak_min((size_t)stock->room * factor, ROOM_MOST);
     const size_t more = (size_t)(room - stock->room) * stock->size;
     if (quarantine->grown_bytes + more > hak_cache_budget(HAK_TINY)) return;
     if (resize(stock, room)) quarantine->grown_bytes += more;

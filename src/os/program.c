@@ -32,6 +32,7 @@ static HAK_COMMON HAK_OUT_OF_LINE bool asks_for_fork_handlers(const struct link_
     size_t bytes = values[DT_RELASZ] - relative * sizeof *relocation;
     for (bool last = false;; last = true) {
         for (; bytes; relocation++, bytes -= sizeof *relocation) {
+            HAK_ASSERT(relocation);
             const char *name = names + symbols[ELF64_R_SYM(relocation->r_info)].st_name;
             unsigned i = 0;
             while (wanted[i] && name[i] == wanted[i]) i++;
@@ -61,7 +62,8 @@ HAK_COMMON HAK_OUT_OF_LINE bool hak_os_expects_fork_handlers(void) {
 
 /* ---- this file ---- */
 
-/* Made by the linker; NULL in a static program. */
+/* Made by the linker; NULL in a static program. <link.h> declares it, too, but without these attributes. */
+// NOLINTNEXTLINE(readability-redundant-declaration)
 extern Elf64_Dyn _DYNAMIC[] __attribute__((weak, visibility("hidden")));
 
 HAK_COMMON bool hak_os_may_be_unloaded(void) {

@@ -23,7 +23,9 @@ HAK_COMMON unsigned hak_thp_of(size_t unit) {
     return zone;
 }
 
+/* Of the zone behind the last one, too: where that ends. */
 HAK_FAST_PATH size_t first_unit(unsigned zone) {
+    HAK_ASSERT(zone <= HAK_THP_ZONES_MAX);
     unsigned shift = zone < 2u << DOUBLING_SHIFT ? 0 : (zone >> DOUBLING_SHIFT) - 1;
     return ((size_t)(zone - (shift << DOUBLING_SHIFT)) << shift) * HAK_THP_UNITS;
 }

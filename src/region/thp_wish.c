@@ -64,7 +64,7 @@ static bool count_range(const hak_superslab_t *supers, hak_thp_range_t units, pa
     size_t first = units.first >> hak_map.super_shift;
     size_t count = (units.end >> hak_map.super_shift) - first;
     for (size_t i = 0; i < hak_min(count, SAMPLES_ZONE) && *left; i++, --*left)
-        if (!count_pages(&supers[first + count * (2 * i + 1) / (2 * SAMPLES_ZONE)], pages))
+        if (!count_pages(&supers[first + count * (2 * i + 1) / 2 / SAMPLES_ZONE], pages))
             return false;
     return true;
 }

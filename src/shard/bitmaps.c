@@ -11,7 +11,7 @@ _Static_assert(HAK_BITMAP_LEAST << (HAK_BITMAP_SIZES - 1) == sizeof(uint64_t) * 
 
 /* The first of HAK_BITMAPS_KEPT. */
 static hak_bitmap_place_t *first_of(hak_bitmap_place_t *places, size_t size) {
-    return places + hak_lowest_bit(size / HAK_BITMAP_LEAST) * HAK_BITMAPS_KEPT;
+    return places + (size_t)HAK_BITMAPS_KEPT * hak_lowest_bit(size / HAK_BITMAP_LEAST);
 }
 
 static void *take_kept(hak_bitmap_place_t *places) {

@@ -161,6 +161,7 @@ HAK_BEHIND unsigned hak_remote_take_out(hak_unit_t *slab, const hak_class_t *inf
     if (twice->bits) return 0;
     unsigned word;
     const uint64_t again = hak_remote_look(slab, info, want, &word);
+    HAK_ASSERT(again != 0);
     note_twice(slab, info, word, again, twice);
     take_out(slab, word, again);
     return hak_bit_count(again);

@@ -107,11 +107,16 @@ const char *live_problem(const hak_live_page_t *page, size_t size) {
 
 /* What CLOCK_MONOTONIC of a process is ahead of the system's: a time namespace may have moved it. */
 static int64_t monotonic_offset_ms(pid_t pid) {
-    long long seconds = 0, ns = 0;
-    char line[128];
+    static const char name[] = "monotonic ";
+    int64_t seconds = 0, ns = 0;
+    char line[128], *behind;
     FILE *offsets = proc_open_main(pid, "timens_offsets");
-    while (offsets && fgets(line, sizeof line, offsets))
-        if (sscanf(line, "monotonic %lld %lld", &seconds, &ns) == 2) break;
+    while (offsets && fgets(line, sizeof line, offsets)) {
+        if (strncmp(line, name, sizeof name - 1) != 0) continue;
+        seconds = strtoll(line + sizeof name - 1, &behind, 10);
+        ns = strtoll(behind, NULL, 10);
+        break;
+    }
     if (offsets) fclose(offsets);
     return seconds * 1000 + ns / 1000000;
 }

@@ -71,7 +71,7 @@ static void trace_path(const char *name, char path[2 * PATH_MAX]) {
     if (!*name) fail(STATUS_RUN, "record: the name of the trace is empty");
     if (*name != '/' && !getcwd(folder, sizeof folder))
         fail(STATUS_RUN, "record: %s", strerror(errno));
-    snprintf(path, 2 * PATH_MAX, "%s%s%s", folder, *name == '/' ? "" : "/", name);
+    snprintf(path, (size_t)2 * PATH_MAX, "%s%s%s", folder, *name == '/' ? "" : "/", name);
     if (strlen(path) >= PATH_MAX - 16)
         fail(STATUS_RUN, "record: the name of the trace is too long");
 }
