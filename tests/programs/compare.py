@@ -10,12 +10,14 @@ always, and the programs of the row must be among them. OTHER libraries are prel
 """
 
 import os
+import shutil
 import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "support"))
 import harness  # noqa: E402
+from suite_rows import postgres_folders  # noqa: E402
 
 INPUTS = os.path.join(HERE, "inputs")
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -23,7 +25,7 @@ ENGINE_FLAGS = f"-D_GNU_SOURCE -DHAKMEM_DEBUG=0 -DHAKMEM_CHECKS=1 -DHAKMEM_PREFI
                f"-I{ROOT}/src -I{ROOT}/include"
 
 # name: command, programs that must be seen on HAKMEM, additions to the environment.
-# {inputs} and {root} stand for folders; a program is named by the start of its file name.
+# {inputs}, {root} and {postgres} stand for folders; a program is named by the start of its file name.
 PROGRAMS = {
     "python3": (["{python}", "{inputs}/workload.py"], ["python"],
                 {"PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0"}),
@@ -36,6 +38,8 @@ PROGRAMS = {
     "redis": (["{python}", "{inputs}/redis_session.py"],
               ["redis-server", "redis-check-rdb", "redis-benchmark"], {}),
     "node": (["node", "{inputs}/workload.js"], ["node"], {}),
+    "postgres": (["sh", "{inputs}/postgres.sh", "{postgres}", "{inputs}/workload_postgres.sql"],
+                 ["postgres"], {}),
     "java": (["java", "-Xmx512m", "{inputs}/Workload.java"], ["java"], {}),
 }
 
@@ -50,6 +54,7 @@ class Run:
         command, _, environment = PROGRAMS[name]
         with tempfile.TemporaryDirectory() as folder:
             places = {"inputs": INPUTS, "root": ROOT, "python": harness.real_python(),
+                      "postgres": postgres_folders()[0],
                       "folder": os.path.join(folder, "run")}
             os.mkdir(places["folder"])
             witness = os.path.join(folder, "witness")
@@ -111,6 +116,17 @@ def compare(name, library, witness, others):
           f"{len(ours.seen)} programs were on HAKMEM")
 
 
+def skip_without_postgres(library):
+    """Its package is large and starts a server when it is installed: where it is missing, nothing installs it."""
+    if not postgres_folders()[0]:
+        print("skipped: there is no /usr/lib/postgresql/*/bin/postgres (Debian: postgresql)")
+    elif os.getuid() == 0 and not (shutil.which("setpriv") and harness.nobody_runs(library)):
+        print("skipped: the server refuses root, and nobody cannot take its place here")
+    else:
+        return
+    sys.exit(77)
+
+
 def main():
     if sys.argv[1:] == ["--list"]:
         print(" ".join(PROGRAMS))
@@ -118,6 +134,8 @@ def main():
     library, witness, name, *others = sys.argv[1:]
     if name not in PROGRAMS:
         harness.fail(f"no program {name}; there are {' '.join(PROGRAMS)}")
+    if name == "postgres":
+        skip_without_postgres(library)
     compare(name, os.path.realpath(library), os.path.realpath(witness), others)
 
 
