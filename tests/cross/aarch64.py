@@ -1,5 +1,5 @@
 """The library for AArch64: built by a cross compiler without warnings, marked for branch protection, and
-the malloc of a program under qemu-user.
+the malloc of a program under qemu-user, with pages of 4 and of 64 KiB.
 
     aarch64.py SOURCE
 
@@ -18,12 +18,12 @@ ROOT = "/usr/aarch64-linux-gnu"
 NEEDED = (PREFIX + "gcc", PREFIX + "g++", "qemu-aarch64", "cmake")
 
 
-def run_on_emulator(program, library, cpu):
+def run_on_emulator(program, library, cpu, page):
     """The program says good, and HAKMEM has served it."""
-    argv = ["qemu-aarch64", "-cpu", cpu, "-L", ROOT, "-E", f"LD_PRELOAD={library}",
+    argv = ["qemu-aarch64", "-cpu", cpu, "-p", str(page), "-L", ROOT, "-E", f"LD_PRELOAD={library}",
             "-E", "HAKMEM_STATS=text", program]
     result = harness.must_run(argv, seconds=100, env={"LD_PRELOAD": None})
-    if b"good" not in result.out or b"hakmem" not in result.err.lower():
+    if b"good, pages of %d bytes" % page not in result.out or b"hakmem" not in result.err.lower():
         harness.fail(f"{' '.join(argv)}: {result.last_words()}")
 
 
@@ -43,7 +43,8 @@ def main():
         harness.must_run([PREFIX + "gcc", "-O1", "-fno-builtin", "-o", program,
                           f"{source}/tests/cross/program.c", "-pthread"], seconds=100)
         for cpu in ("cortex-a57", "max"):  # without and with atomics in one instruction
-            run_on_emulator(program, f"{folder}/libhakmem.so", cpu)
+            for page in (4096, 65536):
+                run_on_emulator(program, f"{folder}/libhakmem.so", cpu, page)
 
 
 main()

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* musl has none: there it is the library's, which may be loaded before the program. */
 __attribute__((weak)) int malloc_trim(size_t pad);
@@ -66,6 +67,6 @@ int main(void) {
     for (unsigned i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
     for (size_t size = 100; size <= HUGE; size *= 31) see_zeros(size);
     see_zeros(HUGE);
-    puts("good");
+    printf("good, pages of %ld bytes\n", sysconf(_SC_PAGESIZE));
     return 0;
 }
