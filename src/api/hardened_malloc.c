@@ -98,11 +98,11 @@ static void *alloc_class(unsigned class_index, size_t size, bool zero, hak_origi
 
 /* `size` is 1 to TINY_MAX - 1, and so is `room`: the block's class is that of a request of so many bytes. A block that is
  * not zero is FRESH, or was written to. */
-HAK_FAST_PATH void *alloc_small(size_t size, size_t room, bool zero, hak_origin_t origin,
-                                bool all) {
+HAK_FAST_PATH void *alloc_small(hak_quarantine_t *quarantine, size_t size, size_t room, bool zero,
+                                hak_origin_t origin, bool all) {
     size_t offset = hak_hardened.route[(room + PART(canary) - 1) >> 3];
-    hak_quarantine_t *quarantine = quarantine_for(all);
-    if (HAK_UNLIKELY(!quarantine)) return refill(offset >> HAK_MAGAZINE_SHIFT, size, zero, origin);
+    if (!all && HAK_UNLIKELY(!quarantine))
+        return refill(offset >> HAK_MAGAZINE_SHIFT, size, zero, origin);
     hak_stock_t *stock = (hak_stock_t *)(void *)((char *)quarantine->stocks + offset);
     uint32_t count = hak_load_relaxed(&stock->count);
     if (HAK_UNLIKELY(count <= stock->low))
@@ -142,7 +142,8 @@ HAK_FAST_PATH bool is_small(size_t size) { return HAK_LIKELY(size - 1 < HAK_TINY
 static HAK_OUT_OF_LINE void *alloc_other(size_t size, size_t align, bool zero,
                                          hak_origin_t origin) {
     if (HAK_UNLIKELY(hak_load_acquire(&hak_live_on))) hak_live_note_request(size);
-    if (is_small(size) && align <= 16) return alloc_small(size, size, zero, origin, false);
+    if (is_small(size) && align <= 16)
+        return alloc_small(quarantine_for(false), size, size, zero, origin, false);
     if (size == 0 && hak_hardened.empty && align <= 4096) {
         void *block = alloc_empty(align, origin);
         if (block) return block;
@@ -154,7 +155,7 @@ static HAK_OUT_OF_LINE void *alloc_other(size_t size, size_t align, bool zero,
 }
 
 static HAK_OUT_OF_LINE void *alloc_parts(size_t size) {
-    return alloc_small(size, size, false, HAK_ORIGIN_MALLOC, false);
+    return alloc_small(quarantine_for(false), size, size, false, HAK_ORIGIN_MALLOC, false);
 }
 
 /* The same while blocks are sampled: the block is counted when it is there. One of no bytes is none. */
@@ -171,12 +172,18 @@ static HAK_OUT_OF_LINE void *alloc_counted(size_t size, size_t align, bool zero,
 void *hak_hardened_malloc(size_t size, const void *site) {
     if (is_small(size)) {
         if (HAK_LIKELY(hak_cache->quick != NULL))
-            return alloc_small(size, size, false, HAK_ORIGIN_MALLOC, true);
+            return alloc_small(hak_cache->quick, size, size, false, HAK_ORIGIN_MALLOC, true);
         if (!hak_samples_on()) return alloc_parts(size);
     } else if (!hak_samples_on()) {
         return alloc_other(size, 1, false, HAK_ORIGIN_MALLOC);
     }
     return alloc_counted(size, 1, false, HAK_ORIGIN_MALLOC, site);
+}
+
+void *hak_hardened_malloc_quick(size_t size, const void *site, const hak_cache_t *cache) {
+    (void)site;
+    if (HAK_UNLIKELY(size == 0)) return alloc_other(size, 1, false, HAK_ORIGIN_MALLOC);
+    return alloc_small(cache->quick, size, size, false, HAK_ORIGIN_MALLOC, true);
 }
 
 /* A block of so many bytes and its canary has a class whose blocks are all aligned, as in hak_dyn_class_aligned. If the
@@ -187,7 +194,7 @@ void *hak_hardened_alloc(size_t size, size_t align, bool zero, hak_origin_t orig
                          const void *site) {
     const size_t room = align <= 16 ? size : room_at(size, align);
     if (is_small(size) && is_small(room) && HAK_LIKELY(hak_cache->quick != NULL))
-        return alloc_small(size, room, zero, origin, true);
+        return alloc_small(hak_cache->quick, size, room, zero, origin, true);
     return hak_samples_on() ? alloc_counted(size, align, zero, origin, site)
                             : alloc_other(size, align, zero, origin);
 }
@@ -298,14 +305,19 @@ static HAK_OUT_OF_LINE void free_any(void *pointer, const char *function, size_t
     }
 }
 
-/* The two rare ends of free_small. The first: the block's class is not light, or its canary is damaged. */
+/* The rare ends of free_small. The first: the block's class is not light; the second: its canary is damaged. */
 static HAK_OUT_OF_LINE void keep(hak_quarantine_t *quarantine, char *block, _Atomic uint32_t *at,
-                                 hak_stock_t *stock, const char *function, size_t size) {
-    if (hak_hardened.canary && HAK_UNLIKELY(!hak_canary_holds(block, size, stock->size)))
-        hak_hardened_report_overflow(function, block, size);
+                                 hak_stock_t *stock) {
     if (hak_hardened.zero) hak_zero(block, stock->size, &hak_hardened.wide);
     hak_quarantine_keep(quarantine, home(), (hak_rest_t){{block, at}, stock});
     purge_if_gave(quarantine);
+}
+
+static HAK_SLOW_PATH void keep_damaged(hak_quarantine_t *quarantine, char *block,
+                                       _Atomic uint32_t *at, hak_stock_t *stock,
+                                       const char *function, size_t size) {
+    hak_hardened_report_overflow(function, block, size);
+    keep(quarantine, block, at, stock);
 }
 
 static HAK_OUT_OF_LINE void leave(hak_quarantine_t *quarantine, char *block, _Atomic uint32_t *at,
@@ -320,11 +332,23 @@ HAK_FAST_PATH hak_rest_t exchange(hak_quarantine_t *quarantine, hak_rest_t rest)
     return hak_quarantine_exchange(quarantine, rest, at & hak_hardened.quarantine_mask);
 }
 
+/* With all parts: zeroes a light block; false for another one. One comparison tells that a block is light and wide. */
+HAK_FAST_PATH bool zero_light(void *block, size_t size) {
+    if (size <= 32) {
+        hak_zero(block, size, &hak_hardened.wide);
+    } else if (HAK_LIKELY(size - HAK_WIDE_LEAST < hak_hardened.wide_light)) {
+        hak_zero_wide(block, size);
+    } else {
+        if (size > hak_hardened.light_size) return false;
+        hak_zero_pairs(block, size);
+    }
+    return true;
+}
+
 /* Frees a block of a class without colours: others have no words at the level of their stock. Nothing has
  * changed before the swap, so free_any can begin anew. */
-HAK_FAST_PATH void free_of_stock(hak_quarantine_t *quarantine, hak_stock_t *stock, void *pointer,
-                                 const char *function, size_t said, bool all) {
-    const size_t unit = hak_state_unit(pointer);
+HAK_FAST_PATH void free_of_stock(hak_quarantine_t *quarantine, hak_stock_t *stock, size_t unit,
+                                 void *pointer, const char *function, size_t said, bool all) {
     _Atomic uint32_t *at = hak_state_words(unit, stock->level);
     uint32_t index;
     if (HAK_UNLIKELY(!at ||
@@ -340,10 +364,11 @@ HAK_FAST_PATH void free_of_stock(hak_quarantine_t *quarantine, hak_stock_t *stoc
         return free_any(pointer, function, said);
     if (HAK_UNLIKELY(!hak_state_swap(at, &word, HAK_STATE_FREE)))
         return free_any(pointer, function, said);
-    if (HAK_UNLIKELY(end > hak_hardened.light_size) ||
-        (PART(canary) && HAK_UNLIKELY(!hak_canary_holds(pointer, size, end))))
-        return keep(quarantine, pointer, at, stock, function, size);
-    if (PART(zero)) hak_zero(pointer, end, &hak_hardened.wide);
+    if (PART(canary) && HAK_UNLIKELY(!hak_canary_holds(pointer, size, end)))
+        return keep_damaged(quarantine, pointer, at, stock, function, size);
+    if (HAK_UNLIKELY(all ? !zero_light(pointer, end) : end > hak_hardened.light_size))
+        return keep(quarantine, pointer, at, stock);
+    if (!all && hak_hardened.zero) hak_zero(pointer, end, &hak_hardened.wide);
     hak_rest_t old = {{pointer, at}, stock};
     hak_chance_t chance;
     if (all) { /* one byte for both places */
@@ -368,7 +393,7 @@ HAK_FAST_PATH void free_small(void *pointer, const char *function, size_t said, 
     if (HAK_UNLIKELY(!quarantine || !hak_is_below(unit, &hak_map.unit_end)))
         return free_any(pointer, function, said);
     hak_stock_t *stock = stock_at(quarantine, hak_load_relaxed(&hak_map.entries[unit]));
-    free_of_stock(quarantine, stock, pointer, function, said, all);
+    free_of_stock(quarantine, stock, unit, pointer, function, said, all);
 }
 
 static HAK_OUT_OF_LINE void free_parts(void *pointer) {
@@ -407,13 +432,10 @@ void hak_hardened_free(void *pointer) {
         free_parts(pointer);
 }
 
-void hak_hardened_free_at(void *pointer, const hak_magazine_t *magazine) {
-    const hak_cache_t *cache = hak_cache;
-    hak_quarantine_t *quarantine = cache->quick;
-    if (HAK_UNLIKELY(!quarantine)) return hak_hardened_free(pointer);
-    hak_stock_t *stock =
-        stock_at(quarantine, (size_t)((const char *)magazine - (const char *)cache));
-    free_of_stock(quarantine, stock, pointer, "free", (size_t)HAK_ANY_SIZE, true);
+void hak_hardened_free_quick(void *pointer, size_t offset, size_t unit,
+                             hak_quarantine_t *quarantine) {
+    free_of_stock(quarantine, stock_at(quarantine, offset), unit, pointer, "free",
+                  (size_t)HAK_ANY_SIZE, true);
 }
 
 void hak_hardened_free_by(void *pointer, const char *function, size_t said) {

@@ -4,14 +4,17 @@
 
 #include "base/base.h"
 #include "cache/cache.h"
+#include "hardened/quarantine.h"
 #include "hardened/state.h"
 
 /* Switches the path on. Called once, by the constructor, if the options ask for it. */
 void hak_hardened_start(void);
 
 /* `size` bytes at a multiple of `align`, a power of two; zeroed if told so. NULL with ENOMEM. The first
- * is malloc. `site`: as in malloc.h, for the heap profiler. */
+ * is malloc, the second one as hak_allocate_small in a thread whose cache has `quick`. `site`: as in malloc.h, for the heap profiler. */
 void *hak_hardened_malloc(size_t size, const void *site);
+void *hak_hardened_malloc_quick(size_t size, const void *site,
+                                const hak_cache_t *cache); /* up to HAK_SMALL_MAX bytes */
 void *hak_hardened_alloc(size_t size, size_t align, bool zero, hak_origin_t origin,
                          const void *site);
 
@@ -19,8 +22,11 @@ void *hak_hardened_alloc(size_t size, size_t align, bool zero, hak_origin_t orig
  * "free...", "realloc", "operator delete" or "operator delete[]", of a block that has `size` bytes, says
  * the caller, or HAK_ANY_SIZE. */
 void hak_hardened_free(void *pointer);
-void hak_hardened_free_at(void *pointer, const hak_magazine_t *magazine); /* as hak_free_at */
 void hak_hardened_free_by(void *pointer, const char *function, size_t size);
+
+/* free() as hak_free_at, in such a thread; `offset` is that of the magazine, `quarantine` the cache's. */
+void hak_hardened_free_quick(void *pointer, size_t offset, size_t unit,
+                             hak_quarantine_t *quarantine);
 
 /* As realloc(3); `pointer` is not NULL, `size` not 0. */
 void *hak_hardened_realloc(void *pointer, size_t size, const void *site);

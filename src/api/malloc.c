@@ -87,9 +87,12 @@ __attribute__((destructor)) static void finish(void) {
 }
 
 HAK_HOT void *hakmem_malloc(size_t size) {
-    void *block = hak_pop_small(size);
+    hak_cache_t *cache = hak_cache;
+    HAK_NOT_IN_RAX(cache);
+    size_t magazine;
+    void *block = hak_pop_of_cache(cache, size, &magazine);
     if (HAK_LIKELY(block != NULL)) return block;
-    return HAK_LIKELY(size <= HAK_SMALL_MAX) ? hak_allocate_small(size, HAK_CALLER())
+    return HAK_LIKELY(size <= HAK_SMALL_MAX) ? hak_allocate_small(size, HAK_CALLER(), cache)
                                              : hak_allocate(size, HAK_CALLER());
 }
 HAK_TWIN(void *, malloc, (size_t size))
@@ -104,8 +107,10 @@ HAK_FAST_PATH bool release_null(const void *pointer) {
 
 HAK_HOT void hakmem_free(void *block) {
     hak_magazine_t *magazine;
-    if (HAK_LIKELY(hak_magazine_of(block, &magazine))) {
-        if (HAK_UNLIKELY(!hak_push_on(magazine, block, false))) hak_free_at(block, magazine);
+    uintptr_t unit = hak_unit_number(block);
+    HAK_NOT_IN_RAX(unit);
+    if (HAK_LIKELY(hak_magazine_at(unit, &magazine))) {
+        if (HAK_UNLIKELY(!hak_push_on(magazine, block, false))) hak_free_at(block, magazine, unit);
         return;
     }
     if (release_null(block)) return;
@@ -322,7 +327,10 @@ void *hak_allocate(size_t size, const void *site) {
     return hak_hardened_on() ? hak_hardened_malloc(size, site) : allocate(size, site);
 }
 
-HAK_OUT_OF_LINE void *hak_allocate_small(size_t size, const void *site) {
+/* Here, and in hak_free_at, the quarantine that shows that all parts of the hardened path are on is asked for first: what
+ * they need is in registers by now. */
+HAK_OUT_OF_LINE void *hak_allocate_small(size_t size, const void *site, const hak_cache_t *cache) {
+    if (HAK_UNLIKELY(cache->quick != NULL)) return hak_hardened_malloc_quick(size, site, cache);
     return hak_hardened_on() ? hak_hardened_malloc(size, site) : allocate(size, site);
 }
 
@@ -393,7 +401,7 @@ static bool release_cached(void *pointer, const char *function, const hak_block_
 /* Finds a block of a class by the map alone. The descriptor of its slab is written by the CPU that the slab is at
  * home on, and each read by another one would take the line from there. */
 static bool find_cached(void *pointer, hak_block_t *block) {
-    uintptr_t unit = ((uintptr_t)pointer - (uintptr_t)hak_map.entries) >> HAK_UNIT_SHIFT;
+    uintptr_t unit = hak_unit_number(pointer);
     if (HAK_UNLIKELY(!hak_is_below(unit, &hak_map.unit_end))) return false;
     unsigned class_index = hak_load_relaxed(&hak_map.entries[unit]) >> HAK_MAGAZINE_SHIFT;
     const hak_class_t *row = &hak_classes[class_index];
@@ -442,7 +450,7 @@ static HAK_OUT_OF_LINE void overflow(hak_cache_t *cache, unsigned class_index, v
  * often. False when a closer look must decide. It checks in every build that a block begins at the address:
  * hak_shard_flush must not see one before the first block of a slab with a colour. */
 HAK_FAST_PATH bool release_to_stack(void *pointer) {
-    const uintptr_t unit = ((uintptr_t)pointer - (uintptr_t)hak_map.entries) >> HAK_UNIT_SHIFT;
+    const uintptr_t unit = hak_unit_number(pointer);
     if (HAK_UNLIKELY(!hak_is_below(unit, &hak_map.unit_end))) return false;
     const size_t offset = hak_load_relaxed(&hak_map.entries[unit]);
     const hak_class_t *info = hak_row_at(offset);
@@ -496,9 +504,11 @@ void hak_release(void *pointer, const char *function) {
 }
 
 /* As hak_release, with the frequent half in line: it needs neither a call nor the name of the function. */
-HAK_OUT_OF_LINE void hak_free_at(void *pointer, hak_magazine_t *magazine) {
-    if (hak_hardened_on())
-        hak_hardened_free_at(pointer, magazine);
+HAK_OUT_OF_LINE void hak_free_at(void *pointer, const hak_magazine_t *magazine, uintptr_t unit) {
+    const hak_cache_t *cache = hak_cache;
+    if (HAK_UNLIKELY(cache->quick != NULL))
+        hak_hardened_free_quick(pointer, (size_t)((const char *)magazine - (const char *)cache),
+                                unit, cache->quick);
     else
         hak_free_slow(pointer);
 }

@@ -13,11 +13,12 @@ extern _Atomic size_t hak_mapping_threshold;
  * ENOMEM when there is no memory. `site` is the HAK_CALLER of the public function, for
  * debug records. */
 void *hak_allocate(size_t size, const void *site);
-void *hak_allocate_small(size_t size, const void *site); /* up to HAK_SMALL_MAX bytes */
-HAK_SLOW_PATH void *hak_out_of_memory(void);             /* the result NULL */
+void *hak_allocate_small(size_t size, const void *site,
+                         const hak_cache_t *cache); /* up to HAK_SMALL_MAX bytes; hak_cache */
+HAK_SLOW_PATH void *hak_out_of_memory(void);        /* the result NULL */
 void hak_free_slow(void *block); /* of free, for a block; hak_release of any function */
-/* The same for a pointer into the heap, and the magazine of its unit's class in the thread's cache. */
-void hak_free_at(void *block, hak_magazine_t *magazine);
+/* The same for a pointer into the heap, the magazine of its unit's class in the thread's cache, and the unit's number. */
+void hak_free_at(void *block, const hak_magazine_t *magazine, uintptr_t unit);
 void hak_release(void *block, const char *function);
 
 /* hak_release for a block that was requested with `size` bytes, says the caller. */
@@ -47,11 +48,15 @@ HAK_FAST_PATH void *hak_pop_from(hak_cache_t *cache, size_t magazine) {
 /* Pops a free block of the class of `size` from the thread's magazine, and stores the magazine's
  * byte offset in *found. NULL for an empty magazine, a thread without a cache, or a size beyond
  * the routing table. */
+HAK_FAST_PATH void *hak_pop_of_cache(hak_cache_t *cache, size_t size, size_t *found) {
+    if (HAK_UNLIKELY(size > HAK_SMALL_MAX)) return NULL;
+    return hak_pop_from(cache, *found = cache->route[(size + 7) >> 3]);
+}
+
 HAK_FAST_PATH void *hak_pop_of_magazine(size_t size, size_t *found) {
     hak_cache_t *cache = hak_cache;
     HAK_NOT_IN_RAX(cache);
-    if (HAK_UNLIKELY(size > HAK_SMALL_MAX)) return NULL;
-    return hak_pop_from(cache, *found = cache->route[(size + 7) >> 3]);
+    return hak_pop_of_cache(cache, size, found);
 }
 
 HAK_FAST_PATH void *hak_pop_small(size_t size) {
@@ -90,12 +95,21 @@ HAK_FAST_PATH bool hak_push_on(hak_magazine_t *magazine, void *block, bool begin
     return true;
 }
 
-/* The magazine of the class of the blocks in an address's unit; false outside the heap. */
-HAK_FAST_PATH bool hak_magazine_of(const void *address, hak_magazine_t **magazine) {
-    uintptr_t unit = ((uintptr_t)address - (uintptr_t)hak_map.entries) >> HAK_UNIT_SHIFT;
+/* The number of an address's unit, counted from the map's first one. */
+HAK_FAST_PATH uintptr_t hak_unit_number(const void *address) {
+    return ((uintptr_t)address - (uintptr_t)hak_map.entries) >> HAK_UNIT_SHIFT;
+}
+
+/* The magazine of the class of the blocks in a unit; false outside the heap. */
+HAK_FAST_PATH bool hak_magazine_at(uintptr_t unit, hak_magazine_t **magazine) {
     if (HAK_UNLIKELY(!hak_is_below(unit, &hak_map.unit_end))) return false;
     *magazine = hak_cache_magazine(hak_cache, hak_load_relaxed(&hak_map.entries[unit]));
     return true;
+}
+
+/* The same of the unit of an address. */
+HAK_FAST_PATH bool hak_magazine_of(const void *address, hak_magazine_t **magazine) {
+    return hak_magazine_at(hak_unit_number(address), magazine);
 }
 
 /* Pushes a block on the thread's magazine of its class. False when the slow path must decide: for
@@ -117,7 +131,7 @@ HAK_FAST_PATH size_t hak_offset_of_row(const hak_class_t *row) {
 /* The row of the class of the blocks in an address's unit, which is zero in a unit without such blocks; false
  * outside the heap. */
 HAK_FAST_PATH bool hak_row_of(const void *address, const hak_class_t **row) {
-    uintptr_t unit = ((uintptr_t)address - (uintptr_t)hak_map.entries) >> HAK_UNIT_SHIFT;
+    uintptr_t unit = hak_unit_number(address);
     if (HAK_UNLIKELY(!hak_is_below(unit, &hak_map.unit_end))) return false;
     *row = hak_row_at(hak_load_relaxed(&hak_map.entries[unit]));
     return true;

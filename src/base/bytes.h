@@ -117,8 +117,8 @@ HAK_FAST_PATH bool hak_wide_is_zero(const void *block, size_t size) {
     __asm__(HAK_WIDE_PASS("vmovdqu (%[at]), %%ymm0\n\t",
                           HAK_WIDE_READ) "vptest %%ymm0, %%ymm0\n\tvzeroupper"
             : [last] "=&r"(last), "=@ccz"(is_zero)
-            : [at] "r"(block), [size] "r"(size)
-            : HAK_WIDE_CLOBBERED, "memory");
+            : [at] "r"(block), [size] "r"(size), "m"(*(const char(*)[size])block)
+            : HAK_WIDE_CLOBBERED);
     return is_zero;
 }
 

@@ -44,6 +44,10 @@ static void share_quarantine(hak_hardened_t *to) {
     to->quarantine_mask = to->quarantine - 1;
     to->light_size = (uint32_t)hak_min(bytes / 8 * 5 / to->quarantine, HAK_TINY_MAX);
     to->quarantine_bytes -= (uint64_t)to->light_size * to->quarantine;
+    if (to->light_size < HAK_WIDE_LEAST)
+        to->all = false;
+    else if (to->wide == HAK_WIDE_LEAST)
+        to->wide_light = to->light_size - HAK_WIDE_LEAST + 1;
 }
 
 static void make_routes(hak_hardened_t *to) {

@@ -37,7 +37,9 @@ typedef struct {
     uint32_t quarantine;       /* QUARANTINE, as a power of two or 0 */
     uint32_t quarantine_mask;  /* quarantine - 1, or 0 */
     uint32_t light_size;       /* largest light block; see quarantine.h */
-    bool all;                  /* a usual QUARANTINE, all above but two, no block is sampled */
+    uint32_t wide_light;       /* so many sizes from HAK_WIDE_LEAST on are light */
+    bool all;                  /* a usual QUARANTINE, all above but two, no block is sampled; what
+                                  is not wide is light */
     uint64_t quarantine_bytes; /* QUARANTINE_BYTES, without the part of light blocks */
     uint64_t secret, factor;   /* of canaries */
     uint64_t ones;             /* 1 in each byte */
