@@ -56,7 +56,7 @@ typedef struct hak_cache {
     bool braked;    /* owner; see hak_cache_brake */
     bool rationed;  /* owner; see sample_rate.h */
     bool unguarded; /* owner; rationed, and only the profiler counts */
-    uint8_t noted;  /* owner; mid refills, of which policy/ace.h takes some; modulo 256 */
+    uint8_t noted;  /* owner; mid refills, of which policy/dyn_size.h takes some; modulo 256 */
     uint8_t upgraded[HAK_CLASS_LIMIT]; /* blocks of the class above given for this one */
     uint8_t streak[HAK_CLASS_LIMIT];   /* slow calls in a row that went the same way; after 255
                                           it goes on at 256 - STREAM_CALLS */
