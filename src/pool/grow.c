@@ -10,15 +10,26 @@
 
 size_t hak_pool_large_units;
 
-/* True when at least 7 of 8 units of all superslabs are in use by slabs whose blocks fill them:
- * then new superslabs will be filled, too. Units of large heaps, ragged slabs and heaps' first
- * chunks do not count. False under a LIMIT, which a huge page could exceed. Under the lock. */
+enum {
+    MIXED_PART = 8,    /* of the units; of a heap in which large heaps have more */
+    MIXED_LEAST = 256, /* units that others have, before these get huge pages */
+};
+
+bool hak_pool_is_mixed(void) {
+    return hak_pool_large_units > hak_pool_superslabs() * hak_superslab_units() / MIXED_PART;
+}
+
+/* True when at least 7 of 8 units of the superslabs that large heaps do not have are in use by slabs whose
+ * blocks fill them: then new superslabs will be filled, too. Ragged slabs and heaps' first chunks do not count.
+ * In a mixed heap these superslabs are 16 MiB or more, as region.c asks of all. False under a LIMIT, which a
+ * huge page could exceed. Under the lock. */
 static bool is_dense(void) {
-    size_t units = hak_pool_superslabs() * hak_superslab_units();
+    size_t own = hak_pool_superslabs() * hak_superslab_units() - hak_pool_large_units;
     size_t used = hak_load_relaxed(&hak_pool_stats.used_units);
     size_t others = hak_pool_large_units + hak_load_relaxed(&hak_pool_stats.ragged_units) +
                     hak_load_relaxed(&hak_pool_stats.first_units);
-    return used >= others + (units - units / 8) && hak_option(HAK_OPTION_THP) &&
+    if (own < MIXED_LEAST && hak_pool_is_mixed()) return false;
+    return used >= others + (own - own / 8) && hak_option(HAK_OPTION_THP) &&
            !hak_option(HAK_OPTION_LIMIT) && !hak_commit_soft_near();
 }
 
@@ -37,8 +48,9 @@ void hak_pool_enter(hak_superslab_t *super) {
     hak_lists_insert(super);
 }
 
-hak_superslab_t *hak_pool_last_superslab(void) {
-    hak_superslab_t *super = hak_region_take_superslab(is_dense());
+/* Takes a superslab at the end of the region. */
+static hak_superslab_t *last_superslab(bool dense) {
+    hak_superslab_t *super = hak_region_take_superslab(dense);
     if (super) hak_pool_enter(super);
     return super;
 }
@@ -60,8 +72,20 @@ static void complete_huge_page(hak_superslab_t *super) {
 
 hak_superslab_t *hak_pool_fresh_superslab(void) {
     hak_superslab_t *super = hak_region_take_unmapped(is_dense());
-    if (!super) return hak_pool_last_superslab();
+    if (!super) return last_superslab(is_dense());
     hak_pool_enter(super);
     if (hak_region_asks_huge(super)) complete_huge_page(super);
+    return super;
+}
+
+HAK_NEXT bool hak_pool_is_for_slabs(const hak_superslab_t *super) {
+    return !super->dirty && hak_pool_is_mixed() && hak_region_asks_huge(super);
+}
+
+HAK_NEXT hak_superslab_t *hak_pool_last_for_large(bool is_first) {
+    hak_superslab_t *super;
+    do super = last_superslab(is_dense() && !hak_pool_is_mixed());
+    while (is_first && super && (uintptr_t)super->units[0].base % HAK_SUPERSLAB_SIZE_MAX &&
+           hak_pool_is_for_slabs(super));
     return super;
 }

@@ -310,7 +310,8 @@ HAK_BEHIND void hak_pool_give_unused(hak_unit_t *unit, bool zeroed) {
     hak_pool_give_ahead(unit);
 }
 
-/* Hands a whole superslab over to a large heap. Under the lock. */
+/* Hands a whole superslab over to a large heap. A program may use few pages of its large blocks. So where there
+ * are many of them, the zones that they lie in get no huge pages. Under the lock. */
 static void hand_over(hak_superslab_t *super) {
     hak_pool_add_dirty(-(size_t)hak_bit_count(super->dirty));
     hak_pool_add_used(hak_superslab_units());
@@ -321,6 +322,7 @@ static void hand_over(hak_superslab_t *super) {
     hak_lists_insert(super);
     super->large = true;
     hak_pool_large_units += hak_superslab_units();
+    if (!super->dirty && hak_pool_is_mixed()) hak_region_refuse_huge(super);
 }
 
 /* The nodes whose superslabs make a row: one node or any; those without pages always count. */
@@ -328,8 +330,9 @@ enum { ANY_NODE = HAK_NODES_MAX };
 
 /* Under the lock. */
 static HAK_NEXT bool is_free_for(const hak_superslab_t *super, unsigned node) {
-    return super->longest == hak_superslab_units() &&
-           (super->node == node || !super->dirty || node == ANY_NODE);
+    if (super->longest != hak_superslab_units()) return false;
+    return node == ANY_NODE ||
+           ((super->node == node || !super->dirty) && !hak_pool_is_for_slabs(super));
 }
 
 /* Length of the row of wholly free superslabs that begins with `first`, up to `most`. Under the
@@ -423,7 +426,7 @@ HAK_NEXT hak_superslab_t *hak_pool_take_superslabs(unsigned least, unsigned most
     if (n == 0) first = map_row(least, most, &n);
     if (HAK_UNLIKELY(hak_region_has_unmapped())) most = hak_max(least, n);
     while (n < most && (n == 0 || hak_region_superslab_is_last(&first[n - 1]))) {
-        hak_superslab_t *super = hak_pool_last_superslab();
+        hak_superslab_t *super = hak_pool_last_for_large(n == 0);
         if (!super || (n >= least && super != first + n)) break;
         if (n == 0 || super != first + n) { /* not adjacent: a new row begins here */
             first = super;
@@ -432,7 +435,7 @@ HAK_NEXT hak_superslab_t *hak_pool_take_superslabs(unsigned least, unsigned most
         n++;
     }
     if (n < least) n = 0;
-    if (n == 0 && hak_has_nodes()) {
+    if (n == 0) {
         row.node = ANY_NODE;
         first = find_row_elsewhere(&row);
         n = row.count;

@@ -354,12 +354,15 @@ bool hak_region_refuses_huge(const hak_superslab_t *super) {
     return hak_thp_refuses(unit_of(super));
 }
 
+HAK_NEXT void hak_region_refuse_huge(hak_superslab_t *super) {
+    if (HAK_LIKELY(!hak_region_asks_huge(super))) return;
+    HAK_HOLD(&hak_region_lock);
+    const hak_region_walk_t walk = walk_now();
+    hak_thp_refuse(&walk, unit_of(super));
+}
+
 HAK_NEXT bool hak_region_purge(hak_superslab_t *super, void *start, size_t size) {
-    if (HAK_UNLIKELY(hak_region_asks_huge(super))) {
-        HAK_HOLD(&hak_region_lock);
-        const hak_region_walk_t walk = walk_now();
-        hak_thp_refuse(&walk, unit_of(super));
-    }
+    hak_region_refuse_huge(super);
     return hak_os_purge(start, size);
 }
 

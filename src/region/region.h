@@ -97,6 +97,10 @@ typedef enum {
 } hak_region_answer_t;
 hak_region_answer_t hak_region_unmap(hak_superslab_t *super);
 
+/* The zone of a superslab gets no huge pages from now on, until all of it has been unmapped. Not if the
+ * superslab lies in a probe (thp.h), or if the kernel has no room for more advice. */
+void hak_region_refuse_huge(hak_superslab_t *super);
+
 /* Purges pages of a superslab; see hak_os_purge. Its zone gets no huge pages from then on, since
  * the kernel would fill the gap again to make one, until all of the zone has been unmapped. */
 bool hak_region_purge(hak_superslab_t *super, void *start, size_t size);

@@ -20,7 +20,8 @@
  *                          is advised against huge pages; holes are not, since other code may have
  *                          memory there. If the kernel refuses the advice for some of it because of
  *                          too many mappings, the state stays. Purges try again half a second
- *                          later, since each attempt walks over the zone
+ *                          later, since each attempt walks over the zone. The same where a large
+ *                          heap takes a superslab of the zone and has many already (pool/pool.c)
  *   any       -> UNDECIDED all superslabs of the zone are holes: their gaps, and the page tables
  *                          that keep the kernel from making huge pages, went with the mappings
  *

@@ -16,8 +16,11 @@
  * faults, but no more memory. Slabs with purged pages are not skipped: their mark is under the bin
  * lock, and the first take from the slab clears it while most of those pages are still absent.
  *
- * A look makes at most 4 system calls and examines at most 20 superslabs. It takes place when the
- * heap grows by a step (next_step in region.c). */
+ * Superslabs of large heaps are passed over. Where they hide all slabs, nothing is known, and the
+ * heap grows without huge pages: a program with both kinds of blocks may hardly use its buffers.
+ *
+ * A look makes at most 4 system calls and examines at most 320 superslabs, nearly all of them by one
+ * line. It takes place when the heap grows by a step (next_step in region.c). */
 #pragma once
 
 #include "region/superslab.h"

@@ -7,6 +7,8 @@
  *   filled   all of each is written: most of the heap gets huge pages
  *   turns    all of each; then twice as many of which a page is written: what is resident besides is at most
  *            half of the first; then four times as many, all of each: huge pages again
+ *   beside   as sparse, behind as many MiB in blocks of 128 KiB of which one page is written, and again behind
+ *            others: these have all superslabs that are newer than the first buffers'
  * The sizes are 9, 16 and 32 KiB: two pages and more. */
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +19,7 @@
 #include "load.h"
 #include "proc.h"
 
-enum { KIB = 1024, PAGE = 4096, MIB_SUPERSLAB = 1, SLACK_KIB = 4096, SECONDS = 30 };
+enum { KIB = 1024, LARGE = 128 * KIB, PAGE = 4096, MIB_SUPERSLAB = 1, SLACK_KIB = 4096, SECONDS = 30 };
 
 static size_t bytes;
 
@@ -49,6 +51,16 @@ static void sparse(const void *context) {
     CHECK(change.huge_mib == 0, "huge pages are wanted for %zu MiB", change.huge_mib);
 }
 
+static void beside(const void *context) {
+    const size_t size = *(const size_t *)context, count = bytes / size;
+    for (unsigned round = 0; round < 2; round++) {
+        take(LARGE, bytes / LARGE, false);
+        change_t change = take(size, count, false);
+        CHECK(change.resident_kib < count * (PAGE / KIB) * 5 / 4 + SLACK_KIB, "%zu KiB are resident",
+              change.resident_kib);
+    }
+}
+
 static void filled(const void *context) {
     const size_t size = *(const size_t *)context, count = bytes / size;
     change_t change = take(size, count, true);
@@ -70,7 +82,7 @@ static void turns(const void *context) {
 int main(int argc, char **argv) {
     static const size_t sizes[] = {9 * KIB, 16 * KIB, 32 * KIB};
     bytes = argument(argc, argv, 1, 192) << 20;
-    watchdog(3 * 3 * SECONDS, "buffers");
+    watchdog(3 * 4 * SECONDS, "buffers");
     require_hakmem();
     if (sysconf(_SC_PAGESIZE) != PAGE) {
         printf("pages are not 4 KiB long: nothing is tested\n");
@@ -78,6 +90,7 @@ int main(int argc, char **argv) {
     }
     for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         child_must_succeed(sparse, &sizes[i], SECONDS, "sparse buffers");
+        child_must_succeed(beside, &sizes[i], SECONDS, "sparse buffers beside large blocks");
         child_must_succeed(filled, &sizes[i], SECONDS, "filled buffers");
         child_must_succeed(turns, &sizes[i], SECONDS, "buffers in turns");
     }

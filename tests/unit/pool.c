@@ -416,6 +416,34 @@ static void dense_growth_has_huge_pages(void **state) {
     while (count) give(dense[--count], hak_superslab_units());
 }
 
+/* The same where large heaps have many superslabs, but these get none of the huge pages. */
+static void slabs_beside_large_blocks_have_huge_pages(void **state) {
+    (void)state;
+    static hak_unit_t *dense[DENSE_MAX];
+    enum { LARGE_COUNT = 1000, MORE = 20 };
+    static hak_superslab_t *large[LARGE_COUNT + MORE];
+    unsigned taken, count = 0;
+    for (unsigned i = 0; i < LARGE_COUNT; i++)
+        REQUIRE((large[i] = hak_pool_take_superslabs(1, 1, &taken)) != NULL, "no memory");
+    uint64_t huge = hak_pool_stats.huge;
+    while (count < DENSE_MAX && hak_pool_stats.huge < huge + 20)
+        dense[count++] = take(hak_superslab_units());
+    REQUIRE(count < DENSE_MAX, "%u superslabs in use, and no huge pages", count);
+    assert_true(hak_region_asks_huge(hak_region_superslab_of(dense[count - 1])));
+    for (unsigned i = LARGE_COUNT; i < LARGE_COUNT + MORE; i++) {
+        REQUIRE((large[i] = hak_pool_take_superslabs(1, 1, &taken)) != NULL, "no memory");
+        REQUIRE(!hak_region_asks_huge(large[i]), "a large heap has superslab %u with huge pages",
+                i);
+    }
+    REQUIRE((uintptr_t)large[LARGE_COUNT]->units[0].base % HAK_SUPERSLAB_SIZE_MAX == 0,
+            "the first one is the rest of a huge page that slabs have begun");
+    hak_superslab_t *pair = hak_pool_take_superslabs(2, 2, &taken);
+    REQUIRE(pair && taken == 2, "no pair");
+    for (unsigned i = 0; i < 2; i++) hak_pool_give_superslab(&pair[i]);
+    for (unsigned i = 0; i < LARGE_COUNT + MORE; i++) hak_pool_give_superslab(large[i]);
+    while (count) give(dense[--count], hak_superslab_units());
+}
+
 int main(int argc, char **argv) {
     (void)argc;
     unit_need_environment(argv, (const char *const[]){"HAKMEM_PURGE_DELAY_MS=-1", NULL});
@@ -433,8 +461,9 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_call_is_refused_a_bounded_number_of_times),
         cmocka_unit_test(unmapped_superslabs_make_rows),
         cmocka_unit_test(behind_a_row_in_use_only),
-        cmocka_unit_test(many_requests),
         cmocka_unit_test(dense_growth_has_huge_pages),
+        cmocka_unit_test(slabs_beside_large_blocks_have_huge_pages),
+        cmocka_unit_test(many_requests), /* last: it may leave zones of huge pages */
     };
     return cmocka_run_group_tests_name("pool", tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* thp_wish.c: a look asks the kernel about few superslabs, and the probes that it reads are not counted among
- * those with huge pages. */
+/* thp_wish.c: a look asks the kernel about few superslabs, finds slabs behind large heaps', and the probes that it
+ * reads are not counted among those with huge pages. */
 #include "unit.h"
 
 #include <stdbool.h>
@@ -88,6 +88,38 @@ static void a_look_is_short(void **state) {
     looks_are_short(mixed, sizeof mixed / sizeof *mixed, CALLS_MOST);
 }
 
+/* A heap of small pages whose newest superslabs are large heaps', and nothing that they have tells. Slabs below them, however
+ * few, decide: here of absent pages or of present ones. */
+static void large_heaps_hide_nothing(void **state) {
+    (void)state;
+    enum { SUPERS = 400, OLD = 40, SLABS_EVERY = 6 };
+    static hak_unit_t units[HAK_SUPERSLAB_UNITS_MAX], none[HAK_SUPERSLAB_UNITS_MAX];
+    static hak_superslab_t supers[SUPERS];
+    for (unsigned i = 0; i < HAK_SUPERSLAB_UNITS_MAX; i++)
+        hak_store_relaxed(&units[i].owner, long_blocks());
+    const hak_thp_range_t all = {0, (size_t)SUPERS << hak_map.super_shift};
+    hak_thp_mapped(NULL, all, HAK_THP_NONE);
+    for (size_t i = 0; i < SUPERS; i++) {
+        supers[i].units = i < OLD ? units : none;
+        hak_store_relaxed(&supers[i].mapped, true);
+        hak_store_relaxed(&supers[i].heap_owner, i < OLD ? 0 : hak_owner(0, HAK_CLASS_LARGE));
+    }
+    all_absent = true;
+    for (size_t carved = OLD; carved <= SUPERS; carved += OLD)
+        assert_int_equal(hak_thp_wish_of(supers, carved), HAK_THP_AGAINST);
+    for (size_t i = OLD; i < SUPERS; i += SLABS_EVERY) {
+        supers[i].units = units;
+        hak_store_relaxed(&supers[i].heap_owner, 0);
+    }
+    assert_int_equal(hak_thp_wish_of(supers, SUPERS), HAK_THP_AGAINST);
+    all_absent = false;
+    assert_int_equal(hak_thp_wish_of(supers, SUPERS), HAK_THP_PROBE);
+    for (size_t i = 0; i < SUPERS; i++) {
+        size_t unit = i << hak_map.super_shift;
+        hak_thp_unmapped((hak_thp_range_t){unit, unit + hak_superslab_units()});
+    }
+}
+
 static const hak_superslab_t *first_superslab;
 static size_t asked, probed;
 
@@ -133,6 +165,7 @@ int main(int argc, char **argv) {
     unit_need_environment(argv, (const char *const[]){"HAKMEM_PURGE_DELAY_MS=-1", NULL});
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_look_is_short),
+        cmocka_unit_test(large_heaps_hide_nothing),
         cmocka_unit_test(probes_do_not_count_as_huge),
     };
     return cmocka_run_group_tests_name("thp_wish", tests, NULL, NULL);
