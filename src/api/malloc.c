@@ -110,7 +110,7 @@ HAK_HOT void hakmem_free(void *block) {
     uintptr_t unit = hak_unit_number(block);
     HAK_NOT_IN_RAX(unit);
     if (HAK_LIKELY(hak_magazine_at(unit, &magazine))) {
-        if (HAK_UNLIKELY(!hak_push_on(magazine, block, false))) hak_free_at(block, magazine, unit);
+        if (HAK_UNLIKELY(!hak_push_on(magazine, block, false))) hak_free_at(block, unit);
         return;
     }
     if (release_null(block)) return;
@@ -504,11 +504,10 @@ void hak_release(void *pointer, const char *function) {
 }
 
 /* As hak_release, with the frequent half in line: it needs neither a call nor the name of the function. */
-HAK_OUT_OF_LINE void hak_free_at(void *pointer, const hak_magazine_t *magazine, uintptr_t unit) {
-    const hak_cache_t *cache = hak_cache;
-    if (HAK_UNLIKELY(cache->quick != NULL))
-        hak_hardened_free_quick(pointer, (size_t)((const char *)magazine - (const char *)cache),
-                                unit, cache->quick);
+HAK_OUT_OF_LINE void hak_free_at(void *pointer, uintptr_t unit) {
+    hak_quarantine_t *quick = hak_cache->quick;
+    if (HAK_UNLIKELY(quick != NULL))
+        hak_hardened_free_quick(pointer, hak_load_relaxed(&hak_map.entries[unit]), unit, quick);
     else
         hak_free_slow(pointer);
 }

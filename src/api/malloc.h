@@ -17,8 +17,8 @@ void *hak_allocate_small(size_t size, const void *site,
                          const hak_cache_t *cache); /* up to HAK_SMALL_MAX bytes; hak_cache */
 HAK_SLOW_PATH void *hak_out_of_memory(void);        /* the result NULL */
 void hak_free_slow(void *block); /* of free, for a block; hak_release of any function */
-/* The same for a pointer into the heap, the magazine of its unit's class in the thread's cache, and the unit's number. */
-void hak_free_at(void *block, const hak_magazine_t *magazine, uintptr_t unit);
+/* The same for a pointer into the heap, and its unit's number. */
+void hak_free_at(void *block, uintptr_t unit);
 void hak_release(void *block, const char *function);
 
 /* hak_release for a block that was requested with `size` bytes, says the caller. */
