@@ -15,6 +15,7 @@
 #include "large/fine_grain.h"
 #include "large/large.h"
 #include "profile/samples.h"
+#include "thread/purge_trigger.h"
 
 /* A block in use that is none of those of hak_spot_find_used. */
 typedef struct {
@@ -149,6 +150,7 @@ static HAK_OUT_OF_LINE void *resize_other(void *pointer, size_t size, const void
     if (HAK_UNLIKELY(heap != NULL))
         return hak_user_heap_resize(heap, pointer, found.size, size, site);
     void *moved = resize_in_place(pointer, found.note, size, site);
+    if (moved && size > found.size) hak_purge_tick_malloc(size - found.size);
     if (!moved) moved = move(pointer, usable_of_other(&found), size, shorten_other, &found, site);
     /* As in resize.c: a second try, with the guard that the first one has left. */
     return moved || found.old ? moved : resize_in_place(pointer, hak_big_note(pointer), size, site);

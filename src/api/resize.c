@@ -21,6 +21,7 @@
 #include "os/os.h"
 #include "profile/samples.h"
 #include "debug_record/record.h"
+#include "thread/purge_trigger.h"
 
 /* Zeroes the whole block, as glibc does, since programs use all of malloc_usable_size. */
 void *hakmem_calloc(size_t count, size_t size) {
@@ -59,6 +60,7 @@ static void *resize_whole(void *pointer, const hak_block_t *block, size_t size, 
     if (size > PTRDIFF_MAX) return NULL;
     hak_sample_t *sample = hak_samples_on() ? hak_sample_take(pointer) : NULL;
     void *moved = resize_in_place(pointer, block, size);
+    if (moved && size > block->size) hak_purge_tick_malloc(size - block->size);
     if (HAK_UNLIKELY(sample != NULL)) hak_sample_end(sample, !moved); /* else free ends it */
     if (moved && hak_samples_on()) hak_malloc_sampled_note(moved, HAK_CLASS_LARGE, size, site);
     return stays(moved, size, site);

@@ -236,7 +236,7 @@ static void do_noted(work_t *work, int64_t delay_ms, hak_budget_t *budget) {
 
 /* ---- calls ---- */
 
-/* Counts a piece of a call that has freed `own` bytes itself. */
+/* Counts a piece of a call that may give back `own` bytes beside CALL_BYTES. */
 static void count_piece(const hak_budget_t *left, size_t own) {
     size_t looks = CALL_LOOKS - left->looks, given = CALL_BYTES + own - left->bytes;
     size_t bytes = given - hak_min(given, own);
@@ -251,6 +251,7 @@ static void count_piece(const hak_budget_t *left, size_t own) {
 /* A slow call. */
 typedef struct {
     size_t freed;    /* bytes, when it is a free */
+    size_t taken;    /* bytes, when it is a malloc */
     uint64_t now_ms; /* 0 when the call does not read the clock */
     bool is_look;    /* enough calls were made; otherwise something was noted */
     bool is_due;     /* a pass is due */
@@ -303,8 +304,17 @@ static bool has_work(const call_t *call, int64_t delay_ms, bool is_ahead) {
     return is_ahead && hak_purge_ahead_excess();
 }
 
+/* The bytes that a call may give back beside CALL_BYTES: as many as it has freed; or taken, above LIMIT_SOFT. Large blocks
+ * would else outrun what goes back, up to the limit of a control group, at which the process is killed. */
+static size_t own_bytes(const call_t *call) {
+    const bool is_pressed =
+        hak_load_relaxed(&has_hurry) || hak_load_relaxed(&hak_budget_notes) & HAK_NOTE_PRESSURE;
+    return call->freed + (HAK_UNLIKELY(is_pressed) ? call->taken : 0);
+}
+
 static void do_work(work_t *work, const call_t *call, int64_t delay_ms, bool is_ahead) {
-    hak_budget_t budget = {CALL_LOOKS, CALL_BYTES + call->freed};
+    const size_t own = own_bytes(call);
+    hak_budget_t budget = {CALL_LOOKS, CALL_BYTES + own};
     size_t bytes = 0;
     if (call->is_due && !hak_load_relaxed(&has_pass))
         begin_pass(work, (uint32_t)delay_ms, HAK_SPARSE_IDLE);
@@ -315,7 +325,7 @@ static void do_work(work_t *work, const call_t *call, int64_t delay_ms, bool is_
     if (is_ahead) get_ahead(&work->ahead, &budget);
     if ((call->is_look || hak_load_relaxed(&has_hurry)) && piece_of(&work->pass, &budget, &bytes))
         end_pass();
-    count_piece(&budget, call->freed);
+    count_piece(&budget, own);
 }
 
 /* Does the one piece of a call. */
@@ -389,7 +399,8 @@ static HAK_SLOW_PATH void watch(bool may_start) {
 }
 
 HAK_COMMON void hak_purge_look(size_t size, bool is_free) {
-    call_t call = {.freed = is_free ? size : 0, .is_look = hak_tick_settle()};
+    call_t call = {
+        .freed = is_free ? size : 0, .taken = is_free ? 0 : size, .is_look = hak_tick_settle()};
     if (call.is_look || is_free) call.now_ms = hak_os_now_ms();
     if (!is_free) hak_helper_start();
     act(&call);

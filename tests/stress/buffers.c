@@ -19,7 +19,14 @@
 #include "load.h"
 #include "proc.h"
 
-enum { KIB = 1024, LARGE = 128 * KIB, PAGE = 4096, MIB_SUPERSLAB = 1, SLACK_KIB = 4096, SECONDS = 30 };
+enum {
+    KIB = 1024,
+    LARGE = 128 * KIB,
+    PAGE = 4096,
+    MIB_SUPERSLAB = 1,
+    SLACK_KIB = 4096,
+    SECONDS = 30
+};
 
 static size_t bytes;
 
@@ -56,8 +63,8 @@ static void beside(const void *context) {
     for (unsigned round = 0; round < 2; round++) {
         take(LARGE, bytes / LARGE, false);
         change_t change = take(size, count, false);
-        CHECK(change.resident_kib < count * (PAGE / KIB) * 5 / 4 + SLACK_KIB, "%zu KiB are resident",
-              change.resident_kib);
+        CHECK(change.resident_kib < count * (PAGE / KIB) * 5 / 4 + SLACK_KIB,
+              "%zu KiB are resident", change.resident_kib);
     }
 }
 

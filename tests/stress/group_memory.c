@@ -3,7 +3,8 @@
  *     group_memory MIB PERCENT
  *
  * The process enters a group of its own with so much memory, and fills so many percent of it with blocks of
- * one size after the other. Each block is checked; what is freed must be there in time for the next size.
+ * one size after the other, and with one block that grows. Each block is checked; what is freed must be there in time for
+ * the next size.
  * Ends with 77 where no group can be made: no right to, or no such controller. */
 #define _GNU_SOURCE
 #include <stdbool.h>
@@ -68,11 +69,29 @@ static void fill(size_t size, size_t bytes) {
     API(free)(blocks);
 }
 
+/* One block that grows where it is. */
+static void grow(size_t bytes) {
+    unsigned char *block = NULL;
+    size_t size = 0;
+    for (size_t more = 3 * MIB; size + more <= bytes; size += more) {
+        unsigned char *grown = API(realloc)(block, size + more);
+        CHECK(grown, "no block of %zu bytes", size + more);
+        block = grown;
+        memset(block + size, (int)(size / more % 251), more);
+    }
+    for (size_t i = 0; i < size; i += MIB)
+        CHECK(block[i] == i / (3 * MIB) % 251, "byte %zu of %zu changed", i, size);
+    API(free)(block);
+}
+
 static int work(size_t bytes) {
     for (unsigned i = 0; i < SIZES; i++) {
         fill(sizes[i], bytes);
         fprintf(stderr, "%zu ", sizes[i]);
     }
+    fill(700000, bytes);
+    grow(bytes);
+    fprintf(stderr, "and one block that grows\n");
     return 0;
 }
 
