@@ -25,8 +25,8 @@
 
 void hak_hardened_start(void) {
     hak_hardened_switch_on();
-    hak_cache_t *cache = hak_cache;
-    if (cache == &hak_cache_none || cache == &hak_cache_dead) return;
+    hak_cache_t *cache = hak_cache_own();
+    if (!cache) return;
     hak_cache_flush_all(cache); /* what the loader has freed before */
     hak_cache_reset(cache);
 }
@@ -181,7 +181,7 @@ void *hak_hardened_malloc(size_t size, const void *site) {
 }
 
 void *hak_hardened_malloc_quick(size_t size, const void *site, const hak_cache_t *cache) {
-    (void)site;
+    (void)site; /* it keeps the others in the registers in which hak_allocate_small got them */
     if (HAK_UNLIKELY(size == 0)) return alloc_other(size, 1, false, HAK_ORIGIN_MALLOC);
     return alloc_small(cache->quick, size, size, false, HAK_ORIGIN_MALLOC, true);
 }

@@ -11,7 +11,8 @@
 void hak_hardened_start(void);
 
 /* `size` bytes at a multiple of `align`, a power of two; zeroed if told so. NULL with ENOMEM. The first
- * is malloc, the second one as hak_allocate_small in a thread whose cache has `quick`. `site`: as in malloc.h, for the heap profiler. */
+ * is malloc; the second one as hak_allocate_small, in a thread whose cache has `quick`. `site`: as in malloc.h,
+ * for the heap profiler. */
 void *hak_hardened_malloc(size_t size, const void *site);
 void *hak_hardened_malloc_quick(size_t size, const void *site,
                                 const hak_cache_t *cache); /* up to HAK_SMALL_MAX bytes */

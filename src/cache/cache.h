@@ -118,6 +118,12 @@ extern __thread hak_cache_t *hak_cache;
 _Static_assert(offsetof(hak_cache_t, magazines) == 0 && offsetof(hak_magazine_t, top) == 0,
                "a magazine's byte offset is the offset of its top");
 
+/* The same, or NULL for a thread that has none. */
+HAK_FAST_PATH hak_cache_t *hak_cache_own(void) {
+    hak_cache_t *cache = hak_cache;
+    return cache == &hak_cache_none || cache == &hak_cache_dead ? NULL : cache;
+}
+
 /* True when the fast path must not push a block on a magazine. */
 HAK_FAST_PATH bool hak_cache_is_full(const hak_magazine_t *magazine, void **top) {
     return (uint32_t)(uintptr_t)top >= magazine->limit;

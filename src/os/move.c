@@ -131,6 +131,7 @@ HAK_NEXT bool hak_os_move(void *addr, size_t size, void *to) {
     return done == size;
 }
 
+/* hak_os_protect is behind, in code that a process that moves blocks does not have in memory. */
 static bool make_read_only(char *addr, size_t size) {
     hak_add_relaxed(&hak_os_stats.mprotect, 1);
     return mprotect(addr, size, PROT_READ) == 0;

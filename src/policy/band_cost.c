@@ -141,10 +141,10 @@ static void sample_when_due(uint64_t now_ms, uint64_t rounds_now) {
 /* The more rounds lie between two samples, the more of them a thread counts by itself before it
  * adds them to the shared sum. */
 void hak_band_cost_tick(uint64_t now_ms, uint32_t *own) {
-    const uint32_t added = own ? *own + 1 : 1;
-    const uint64_t least = hak_load_relaxed(&next_rounds) / ADDED_PART;
-    const bool waits = own && added < least;
-    if (own) *own = waits ? added : 0;
+    if (!own) return hak_band_cost_pass(now_ms);
+    const uint32_t added = *own + 1;
+    const bool waits = added < hak_load_relaxed(&next_rounds) / ADDED_PART;
+    *own = waits ? added : 0;
     sample_when_due(now_ms, waits ? 0 : hak_add_relaxed(&rounds, added) + added);
 }
 

@@ -13,8 +13,8 @@ typedef struct {
 
 extern hak_band_cost_stats_t hak_band_cost_stats;
 
-/* A thread has made another round of slow calls. `own` is its cache's count of those that it has not told yet; NULL
- * without a cache. */
+/* A thread has made another round of slow calls. `own` is its cache's count of those that it has not told yet. NULL
+ * without a cache: such threads use no warm slabs, and their rounds do not count. */
 void hak_band_cost_tick(uint64_t now_ms, uint32_t *own);
 
 /* The same, by time alone. For the helper thread, which runs even when no other thread makes slow

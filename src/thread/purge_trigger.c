@@ -10,7 +10,7 @@
  * | what sets it off                            | which memory                 | by        | bound of a call |
  * |---------------------------------------------|------------------------------|-----------|-----------------|
  * | a pass is due: 250 ms since the last one    | all that is old enough       | piece     | 64 looks, 1 MiB |
- * | committed bytes cross LIMIT_SOFT            | the same, whatever its age   | piece     | the same        |
+ * | committed bytes cross LIMIT_SOFT            | the same, whatever its age   | piece     | the same and its own size |
  * | slab events have made a round due (ROUND)   | free units beside slabs      | piece     | the same        |
  * | the heap has grown by a superslab (GROWN)   | as much, of sparse slabs     | piece     | the same        |
  * | slabs were taken (VISIT); slow calls made   | sparse slabs of idle bins    | piece     | the same        |
@@ -276,16 +276,11 @@ static void get_ahead(pass_t *pass, hak_budget_t *budget) {
     hak_budget_give(budget, most - some.bytes);
 }
 
-static hak_cache_t *own_cache(void) {
-    hak_cache_t *cache = hak_cache;
-    return cache == &hak_cache_none || cache == &hak_cache_dead ? NULL : cache;
-}
-
 /* Brakes the thread's cache, or ends that. When a heap is being emptied, each block in the cache may be
  * the last one of its slab. The thread also comes back soon, since more may be left than one piece may
  * give back. */
 static void brake(bool wanted) {
-    hak_cache_t *cache = own_cache();
+    hak_cache_t *cache = hak_cache_own();
     if (!cache) return;
     if (wanted)
         hak_cache_brake(cache);
@@ -348,7 +343,7 @@ static void do_piece(const call_t *call, int64_t delay_ms) {
 static bool is_due(uint64_t now, int64_t delay_ms) {
     static _Atomic uint64_t next_ms HAK_READ_OFTEN;
     uint64_t due = hak_load_relaxed(&next_ms);
-    hak_cache_t *cache = own_cache();
+    hak_cache_t *cache = hak_cache_own();
     hak_band_cost_tick(now, cache ? &cache->rounds : NULL);
     hak_thread_follow_cpus(now, false);
     if (delay_ms < 0 && !hak_purge_watcher()) return false;

@@ -81,8 +81,6 @@ static bool another_settles(void) {
     return HAK_UNLIKELY(hak_load_acquire(&unsettled) != 0) && !settles();
 }
 
-static bool has_cache(void) { return hak_cache != &hak_cache_none && hak_cache != &hak_cache_dead; }
-
 void hak_thread_flush_quarantine(hak_cache_t *cache) {
     hak_quarantine_t *quarantine = hak_load_relaxed(&cache->quarantine);
     if (HAK_LIKELY(!quarantine)) return;
@@ -99,7 +97,7 @@ static void note_post(hak_cache_t *cache) {
 }
 
 static HAK_BEHIND void settle(void) {
-    hak_cache_t *own = has_cache() ? hak_cache : NULL;
+    hak_cache_t *own = hak_cache_own();
     if (own) note_post(own);
     hak_gate_enter();
     hak_group_settle(own);
@@ -260,7 +258,7 @@ static HAK_NEXT bool begins_as_novice(void) {
 
 static hak_cache_t *start(bool waiting) {
     begin_step();
-    hak_cache_t *cache = has_cache() ? hak_cache : NULL; /* a signal handler may have been faster */
+    hak_cache_t *cache = hak_cache_own(); /* a signal handler may have been faster */
     if (!cache) {
         hak_gate_enter();
         if (!another_settles()) cache = acquire_cache(waiting);
@@ -358,13 +356,13 @@ hak_cache_t *hak_thread_caches(void) {
 } /* partner: make_cache */
 
 HAK_BEHIND void hak_thread_renumber(void) {
-    if (!has_cache()) return;
+    if (!hak_cache_own()) return;
     hak_cache->tid = hak_os_thread_id();
     hak_cache->process = hak_os_process_id();
 }
 
 HAK_BEHIND void hak_thread_forget_others(void) {
-    hak_group_forget_others(has_cache() ? hak_cache : NULL);
+    hak_group_forget_others(hak_cache_own());
     hak_store_relaxed(&maybe_lost, hak_load_relaxed(&all_caches));
     hak_store_relaxed(&unsettled, self.steps ? hak_os_thread() : 0);
 }
