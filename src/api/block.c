@@ -1,6 +1,7 @@
 /* block.c: classifies a pointer by arithmetic and the map. */
 #include "api/block.h"
 
+#include "debug_record/record.h"
 #include "hardened/guard_sample.h"
 #include "large/huge.h"
 #include "large/large.h"
@@ -70,4 +71,12 @@ static HAK_BEHIND hak_block_t sampled_block(const void *pointer) {
 hak_block_t hak_block_of(const void *pointer) {
     if (hak_guard_sample_has(pointer)) return sampled_block(pointer);
     return hak_block_in(hak_block_place(pointer), pointer);
+}
+
+HAK_BEHIND bool hak_block_has_record(const hak_block_t *block) {
+    bool is_cached = block->class_index != HAK_CLASS_NONE && block->class_index != HAK_CLASS_LARGE;
+    if (!block->unit || (is_cached && hak_tier_of_class(block->class_index) != HAK_MID))
+        return false;
+    if (!is_cached && block->size && block->size <= HAK_TINY_MAX) return false;
+    return hak_records_settle();
 }

@@ -44,3 +44,9 @@ hak_block_t hak_block_of(const void *pointer);
 HAK_FAST_PATH bool hak_block_usable(const hak_block_t *block) {
     return block->kind <= HAK_KIND_SAMPLED;
 }
+
+/* True when a debug record at the block's start may belong to the block, or to the previous block
+ * there. False in a slab of tiny blocks, since the record may belong to an older mid block that
+ * began at the same address; for a block that was cut so short, since others begin in the same 2 KiB;
+ * and outside the region. */
+bool hak_block_has_record(const hak_block_t *block);

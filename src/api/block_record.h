@@ -1,13 +1,8 @@
-/* block_record.h: debug records of blocks, and the report of a wrong pointer. Apart from block.h, since its
- * code lies behind what every process runs (src/CMakeLists.txt). */
+/* block_record.h: debug records of blocks. Apart from block.h, since its code lies behind what every
+ * process runs (src/CMakeLists.txt). */
 #pragma once
 
 #include "api/block.h"
-
-/* Reports a pointer that is not the start of a block in use, or is that of a block that was freed
- * twice. */
-HAK_SLOW_PATH void hak_block_record_report(const char *function, const void *pointer,
-                                           const hak_block_t *block);
 
 /* Debug records (debug_record/record.h). These functions do nothing while no records are kept, and for
  * blocks that have none. The last two report an error and return false; the caller then ignores

@@ -9,7 +9,7 @@
 #include "api/hardened_spot.h"
 #include "api/malloc.h"
 #include "api/malloc_sampled.h"
-#include "classes/dyn.h"
+#include "classes/classes.h"
 #include "hardened/big.h"
 #include "hardened/canary.h"
 #include "hardened/empty.h"
@@ -150,7 +150,7 @@ static HAK_OUT_OF_LINE void *alloc_other(size_t size, size_t align, bool zero,
     }
     if (size >= HAK_CLASS_MAX || align > HAK_UNIT_SIZE) return alloc_big(size, align, zero, origin);
     size_t whole = hak_canary_whole(size);
-    unsigned class_index = align > 16 ? hak_dyn_class_aligned(whole, align) : hak_class_of(whole);
+    unsigned class_index = align > 16 ? hak_class_of_aligned(whole, align) : hak_class_of(whole);
     return alloc_class(class_index, size, zero, origin);
 }
 
@@ -186,7 +186,7 @@ void *hak_hardened_malloc_quick(size_t size, const void *site, const hak_cache_t
     return alloc_small(cache->quick, size, size, false, HAK_ORIGIN_MALLOC, true);
 }
 
-/* A block of so many bytes and its canary has a class whose blocks are all aligned, as in hak_dyn_class_aligned. If the
+/* A block of so many bytes and its canary has a class whose blocks are all aligned, as in hak_class_of_aligned. If the
  * sum wraps, the size is not small. */
 static size_t room_at(size_t size, size_t align) { return hak_align_up(size + 1, align) - 1; }
 

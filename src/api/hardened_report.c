@@ -2,7 +2,7 @@
 #include "api/hardened_report.h"
 
 #include "api/block.h"
-#include "api/block_record.h"
+#include "api/block_report.h"
 #include "error/error.h"
 #include "hardened/empty.h"
 
@@ -32,7 +32,7 @@ void hak_hardened_report_pointer(const char *function, const void *pointer) {
         return;
     }
     hak_block_t block = hak_block_of(pointer);
-    hak_block_record_report(function, pointer, &block);
+    hak_block_report(function, pointer, &block);
 }
 
 void hak_hardened_report_wrong(const char *function, const void *block, size_t size,

@@ -6,13 +6,14 @@
 
 #include "api/block.h"
 #include "api/block_record.h"
+#include "api/block_report.h"
 #include "api/describe.h"
 #include "api/export.h"
 #include "api/hardened_malloc.h"
 #include "api/leaks.h"
 #include "api/malloc_sampled.h"
 #include "cache/cache.h"
-#include "cache/sample_rate.h"
+#include "cache/sampler.h"
 #include "classes/dyn.h"
 #include "debug/timing.h"
 #include "error/error.h"
@@ -50,7 +51,7 @@ __attribute__((constructor)) static void prepare(void) {
         hak_error_set_describe(hak_describe);
     if (HAK_UNLIKELY(hak_option(HAK_OPTION_HARDENED) != 0))
         hak_hardened_start(); /* its code is behind */
-    if (HAK_UNLIKELY(hak_sample_rate_is_wanted())) hak_malloc_sampled_start();
+    if (HAK_UNLIKELY(hak_sampler_is_wanted())) hak_malloc_sampled_start();
     if (hak_os_expects_fork_handlers()) hak_fork_install();
     if (HAK_UNLIKELY(hak_option(HAK_OPTION_MID_DYN1) > 0))
         hak_dyn_choose((size_t)hak_option(HAK_OPTION_MID_DYN1));
@@ -276,7 +277,7 @@ unsigned hak_allocate_class(size_t size, size_t align) {
     if (above_classes(size) || align > HAK_UNIT_SIZE) return HAK_CLASS_LARGE;
     if (align == 1) return hak_class_of(size);
     /* At least 16 bytes for an alignment of 16, which blocks of the 8-byte class do not have. */
-    return hak_dyn_class_aligned(hak_max(size, hak_min(align, 16)), align);
+    return hak_class_of_aligned(hak_max(size, hak_min(align, 16)), align);
 }
 
 HAK_FAST_PATH void *find_aligned(size_t align, size_t size, const void *site) {
@@ -292,11 +293,10 @@ HAK_BEHIND void *hak_allocate_unsampled(size_t size, size_t align, bool zero, co
 static HAK_OUT_OF_LINE void *allocate(size_t size, const void *site) {
     if (HAK_UNLIKELY(hak_load_acquire(&hak_live_on))) hak_live_note_request(size);
     if (above_classes(size))
-        return hak_sample_rate_on() ? hak_malloc_sampled(HAK_CLASS_LARGE, size, 1, false, site)
-                                    : allocate_large(size, 1, false, site);
+        return hak_sampler_on() ? hak_malloc_sampled(HAK_CLASS_LARGE, size, 1, false, site)
+                                : allocate_large(size, 1, false, site);
     unsigned class_index = hak_class_of(size);
-    if (hak_sample_rate_on() &&
-        (size <= HAK_SMALL_MAX || !hak_sample_rate_passes(hak_cache, class_index)))
+    if (hak_sampler_on() && (size <= HAK_SMALL_MAX || !hak_sampler_passes(hak_cache, class_index)))
         return hak_malloc_sampled(class_index, size, 1, false, site);
     return allocate_class(class_index, size, 1, NULL, site);
 }
@@ -313,7 +313,7 @@ HAK_FAST_PATH bool has_cached(unsigned class_index) {
 HAK_FAST_PATH void *pop_above_small(size_t size, unsigned *found) {
     if (size - (HAK_SMALL_MAX + 1) > HAK_CLASS_MAX - (HAK_SMALL_MAX + 1)) return NULL;
     if (HAK_UNLIKELY(!hak_option(HAK_OPTION_WRAP_L2))) return NULL; /* it may have changed */
-    if (hak_sample_rate_on() || HAK_UNLIKELY(hak_is_set(&hak_live_on))) return NULL;
+    if (hak_sampler_on() || HAK_UNLIKELY(hak_is_set(&hak_live_on))) return NULL;
     const unsigned class_index = *found = hak_class_of(size);
     if (HAKMEM_DEBUG && !has_cached(class_index)) return NULL;
     return pop_timed(class_index);
@@ -337,7 +337,7 @@ HAK_OUT_OF_LINE void *hak_allocate_small(size_t size, const void *site, const ha
 static HAK_OUT_OF_LINE void *allocate_zeroed(size_t size, const void *site) {
     if (hak_hardened_on()) return hak_hardened_alloc(size, 1, true, HAK_ORIGIN_MALLOC, site);
     if (HAK_UNLIKELY(hak_load_acquire(&hak_live_on))) hak_live_note_request(size);
-    if (hak_sample_rate_on())
+    if (hak_sampler_on())
         return hak_malloc_sampled(hak_allocate_class(size, 1), size, 1, true, site);
     return find_zeroed(size, site);
 }
@@ -353,7 +353,7 @@ HAK_OUT_OF_LINE void *hak_allocate_zeroed(size_t size, const void *site) {
 HAK_NEXT void *hak_allocate_aligned(size_t align, size_t size, const void *site) {
     if (size > PTRDIFF_MAX - align) return hak_out_of_memory();
     if (hak_hardened_on()) return hak_hardened_alloc(size, align, false, HAK_ORIGIN_MALLOC, site);
-    if (hak_sample_rate_on())
+    if (hak_sampler_on())
         return hak_malloc_sampled(hak_allocate_class(size, align), size, align, false, site);
     return find_aligned(align, size, site);
 }
@@ -435,7 +435,7 @@ static HAK_OUT_OF_LINE void release_other(void *pointer, const char *function, s
                           : release_by_owner(pointer, function, &block, size);
     if (done) return;
     HAK_COUNT_WAY(hak_block_usable(&block) ? HAK_WAY_FREE_TWICE : HAK_WAY_FREE_BAD);
-    hak_block_record_report(function, pointer, &block);
+    hak_block_report(function, pointer, &block);
 }
 
 /* Apart, so that the common half needs no registers of its caller. */

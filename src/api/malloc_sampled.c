@@ -7,7 +7,7 @@
 #include "api/block_record.h"
 #include "api/export.h"
 #include "api/malloc.h"
-#include "cache/sample_rate.h"
+#include "cache/sampler.h"
 #include "debug/call_paths.h"
 #include "error/log.h"
 #include "hardened/guard_sample.h"
@@ -21,15 +21,15 @@
 #include "thread/thread.h"
 
 void hak_malloc_sampled_start(void) {
-    if (hak_sample_rate_has(HAK_SAMPLE_RATE_GUARD)) hak_guard_sample_start();
-    if (hak_sample_rate_has(HAK_SAMPLE_RATE_PROFILE)) {
+    if (hak_sampler_has(HAK_SAMPLER_GUARD)) hak_guard_sample_start();
+    if (hak_sampler_has(HAK_SAMPLER_PROFILE)) {
         if (hak_sample_start())
             hak_heap_profile_start();
         else
             hak_log("no memory for the heap profiler, which is off");
     }
     hak_cache_t *cache = hak_thread_cache();
-    if (cache) hak_sample_rate_start(cache);
+    if (cache) hak_sampler_start(cache);
 }
 
 /* Bytes for a sampled block. For the report of leaks it has one behind its end, so that a pointer there is
@@ -84,15 +84,15 @@ static HAK_OUT_OF_LINE void *sample(unsigned class_index, size_t size, size_t al
 static HAK_OUT_OF_LINE void *count(unsigned class_index, size_t size, size_t align, bool zero,
                                    const void *site) {
     hak_cache_t *cache = hak_thread_cache();
-    hak_sample_rate_t *ration = cache ? hak_sample_rate_of(cache) : NULL;
-    if (HAK_UNLIKELY(!ration || size > PTRDIFF_MAX))
+    hak_sampler_t *sampler = cache ? hak_sampler_of(cache) : NULL;
+    if (HAK_UNLIKELY(!sampler || size > PTRDIFF_MAX))
         return hak_allocate_unsampled(size, align, zero, site);
     size_t given =
         class_index == HAK_CLASS_LARGE ? hak_max(size, 1) : hak_classes[class_index].size;
     bool guards = hak_max(size, align) <= hak_os_page_size();
     const due_t due = {
-        .guard = guards && hak_sample_rate_due(ration, HAK_SAMPLE_RATE_GUARD, class_index, given),
-        .profile = hak_sample_rate_due(ration, HAK_SAMPLE_RATE_PROFILE, class_index, given)};
+        .guard = guards && hak_sampler_due(sampler, HAK_SAMPLER_GUARD, class_index, given),
+        .profile = hak_sampler_due(sampler, HAK_SAMPLER_PROFILE, class_index, given)};
     if (HAK_UNLIKELY(due.guard || due.profile))
         return sample(class_index, size, align, zero, site, due);
     return hak_allocate_unsampled(size, align, zero, site);
@@ -102,12 +102,12 @@ static HAK_OUT_OF_LINE void *count(unsigned class_index, size_t size, size_t ali
 void *hak_malloc_sampled(unsigned class_index, size_t size, size_t align, bool zero,
                          const void *site) {
     hak_cache_t *cache = hak_cache;
-    if (class_index > HAK_CLASS_SMALL || HAK_UNLIKELY(!cache->rationed))
+    if (class_index > HAK_CLASS_SMALL || HAK_UNLIKELY(!cache->has_sampler))
         return count(class_index, size, align, zero, site);
-    hak_sample_rate_t *ration = hak_sample_rate_of(cache);
-    void *block = hak_sample_rate_pop(ration, class_index);
-    if (!block && hak_sample_rate_fill(cache, class_index))
-        block = hak_sample_rate_pop(ration, class_index);
+    hak_sampler_t *sampler = hak_sampler_of(cache);
+    void *block = hak_sampler_pop(sampler, class_index);
+    if (!block && hak_sampler_fill(cache, class_index))
+        block = hak_sampler_pop(sampler, class_index);
     if (HAK_UNLIKELY(!block)) return count(class_index, size, align, zero, site);
     HAK_COUNT_CALL(class_index, HAK_CALL_ALLOCATED);
     return zero ? memset(block, 0, hak_classes[class_index].size) : block;
@@ -115,10 +115,10 @@ void *hak_malloc_sampled(unsigned class_index, size_t size, size_t align, bool z
 
 bool hak_malloc_sampled_enter(const void *block, unsigned class_index, size_t size,
                               const void *site) {
-    hak_sample_rate_t *ration = hak_sample_rate_of(hak_cache);
+    hak_sampler_t *sampler = hak_sampler_of(hak_cache);
     const uint32_t of_class = class_index == HAK_CLASS_LARGE ? 0 : hak_classes[class_index].size;
     const size_t given = of_class ? of_class : hak_max(size, 1);
-    return ration && hak_sample_rate_due(ration, HAK_SAMPLE_RATE_PROFILE, class_index, given) &&
+    return sampler && hak_sampler_due(sampler, HAK_SAMPLER_PROFILE, class_index, given) &&
            hak_sample_enter(block, site, size, given, of_class);
 }
 

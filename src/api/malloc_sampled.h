@@ -1,5 +1,5 @@
-/* malloc_sampled.h: malloc while some of its calls are sampled (cache/sample_rate.h). The slow halves of the public
- * functions come here when hak_sample_rate_on(). */
+/* malloc_sampled.h: malloc while some of its calls are sampled (cache/sampler.h). The slow halves of the public
+ * functions come here when hak_sampler_on(). */
 #pragma once
 
 #include "base/base.h"

@@ -6,6 +6,7 @@
 
 #include "api/block.h"
 #include "api/block_record.h"
+#include "api/block_report.h"
 #include "api/export.h"
 #include "api/hardened_malloc.h"
 #include "api/malloc.h"
@@ -28,9 +29,8 @@ void *hakmem_calloc(size_t count, size_t size) {
     size_t bytes, magazine;
     if (HAK_UNLIKELY(__builtin_mul_overflow(count, size, &bytes))) return hak_out_of_memory();
     void *block = hak_pop_of_magazine(bytes, &magazine);
-    return HAK_LIKELY(block != NULL)
-               ? memset(block, 0, hak_row_at(magazine % HAK_SAMPLE_RATE_AT)->size)
-               : hak_allocate_zeroed(bytes, HAK_CALLER());
+    return HAK_LIKELY(block != NULL) ? memset(block, 0, hak_row_at(magazine % HAK_SAMPLER_AT)->size)
+                                     : hak_allocate_zeroed(bytes, HAK_CALLER());
 }
 HAK_TWIN(void *, calloc, (size_t count, size_t size))
 
@@ -138,7 +138,7 @@ static HAK_OUT_OF_LINE void *resize_other(void *pointer, size_t size, const void
     if (hak_hardened_on()) return hak_hardened_realloc(pointer, size, site);
     hak_block_t block = hak_block_of(pointer);
     if (HAK_UNLIKELY(!hak_block_usable(&block))) {
-        hak_block_record_report("realloc", pointer, &block);
+        hak_block_report("realloc", pointer, &block);
         errno = EINVAL;
         return NULL;
     }
@@ -212,7 +212,7 @@ HAK_UNDER_VALGRIND(void, free_aligned_sized, (void *pointer, size_t align, size_
 static HAK_OUT_OF_LINE size_t usable_of_block(const void *pointer) {
     hak_block_t block = hak_block_of(pointer);
     if (hak_block_usable(&block)) return block.size;
-    hak_block_record_report("malloc_usable_size", pointer, &block);
+    hak_block_report("malloc_usable_size", pointer, &block);
     return 0;
 }
 

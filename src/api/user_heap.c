@@ -6,6 +6,7 @@
 
 #include "api/block.h"
 #include "api/block_record.h"
+#include "api/block_report.h"
 #include "api/export.h"
 #include "api/hardened_malloc.h"
 #include "api/malloc.h"
@@ -199,7 +200,7 @@ static bool find_usable(void *pointer, size_t *size) {
     hak_block_t block = hak_block_of(pointer);
     *size = block.size;
     if (HAK_LIKELY(hak_block_usable(&block))) return true;
-    hak_block_record_report(function, pointer, &block);
+    hak_block_report(function, pointer, &block);
     return false;
 }
 

@@ -31,7 +31,7 @@
 #include "cache/idle.h"
 #include "cache/lifo.h"
 #include "cache/magazine.h"
-#include "cache/sample_rate.h"
+#include "cache/sampler.h"
 #include "cache/stacks.h"
 #include "cache/warm_cache.h"
 #include "meta/meta.h"
@@ -90,21 +90,21 @@ void hak_cache_reset(hak_cache_t *cache) {
     cache->stacks = NULL;
     for (unsigned tier = 0; tier < HAK_CACHED_TIERS; tier++) cache->capacity[tier] = 0;
     hak_lifo_reset(cache);
-    hak_sample_rate_reset(cache);
+    hak_sampler_reset(cache);
     hak_store_relaxed(&cache->quarantine, NULL);
     cache->quick = NULL;
 }
 
 hak_cache_t *hak_cache_make(void) {
-    bool rationed = hak_options_loaded() && hak_sample_rate_is_wanted();
+    bool has_sampler = hak_options_loaded() && hak_sampler_is_wanted();
     hak_cache_t *cache = hak_meta_alloc(
-        rationed || !hak_options_loaded() ? (size_t)HAK_SAMPLE_RATE_SIZE : (size_t)HAK_CACHE_SIZE);
+        has_sampler || !hak_options_loaded() ? (size_t)HAK_SAMPLER_SIZE : (size_t)HAK_CACHE_SIZE);
     if (!cache) return NULL;
     memset(cache, 0, HAK_CACHE_SIZE);
     hak_cache_reset(cache);
     for (unsigned i = 0; i <= HAK_SMALL_MAX / 8; i++)
         cache->route[i] = (uint16_t)(hak_class_by_8[i] << HAK_MAGAZINE_SHIFT);
-    if (HAK_UNLIKELY(rationed)) hak_sample_rate_begin(cache);
+    if (HAK_UNLIKELY(has_sampler)) hak_sampler_begin(cache);
     return cache;
 }
 

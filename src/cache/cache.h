@@ -51,12 +51,12 @@ typedef struct hak_cache {
     hak_gate_post_t post;                  /* whether its thread is inside the engine. In the child
                                               of a fork the posts and caches of the parent's
                                               other threads are lost */
-    uint8_t shard;  /* stack lock to write; home, changes only between two threads */
-    bool holds;     /* lock of its group; waits with blocks in its magazines */
-    bool braked;    /* owner; see hak_cache_brake */
-    bool rationed;  /* owner; see sample_rate.h */
-    bool unguarded; /* owner; rationed, and only the profiler counts */
-    uint8_t noted;  /* owner; mid refills, of which policy/dyn_size.h takes some; modulo 256 */
+    uint8_t shard;    /* stack lock to write; home, changes only between two threads */
+    bool holds;       /* lock of its group; waits with blocks in its magazines */
+    bool braked;      /* owner; see hak_cache_brake */
+    bool has_sampler; /* owner; see sampler.h */
+    bool unguarded;   /* owner; it has a sampler, and only the profiler counts */
+    uint8_t noted;    /* owner; mid refills, of which policy/dyn_size.h takes some; modulo 256 */
     uint8_t upgraded[HAK_CLASS_LIMIT]; /* blocks of the class above given for this one */
     uint8_t streak[HAK_CLASS_LIMIT];   /* slow calls in a row that went the same way; after 255
                                           it goes on at 256 - STREAM_CALLS */
@@ -94,14 +94,14 @@ typedef struct {
 enum { HAK_CACHE_SIZE = sizeof(hak_cache_t) + HAK_BAND_COUNT * sizeof(hak_cache_counts_t) };
 _Static_assert((size_t)HAK_CACHE_SIZE <= 4096, "a cache is one page of records");
 
-/* Shares (sample_rate.h) lie at this offset, so the low bits of the offset of a share, too, tell its
+/* Shares (sampler.h) lie at this offset, so the low bits of the offset of a share, too, tell its
  * class. */
-enum { HAK_SAMPLE_RATE_AT = 4096 };
-_Static_assert((int)HAK_SAMPLE_RATE_AT >> HAK_MAGAZINE_SHIFT >= (int)HAK_CLASS_LIMIT,
+enum { HAK_SAMPLER_AT = 4096 };
+_Static_assert((int)HAK_SAMPLER_AT >> HAK_MAGAZINE_SHIFT >= (int)HAK_CLASS_LIMIT,
                "more than all classes");
 
 HAK_FAST_PATH unsigned hak_class_of_magazine(size_t offset) {
-    return (unsigned)(offset % HAK_SAMPLE_RATE_AT) >> HAK_MAGAZINE_SHIFT;
+    return (unsigned)(offset % HAK_SAMPLER_AT) >> HAK_MAGAZINE_SHIFT;
 }
 
 HAK_FAST_PATH hak_cache_counts_t *hak_cache_counts(hak_cache_t *cache, hak_band_t band) {

@@ -4,7 +4,7 @@
 
 #include "cache/cache.h"
 #include "cache/lifo.h"
-#include "cache/sample_rate.h"
+#include "cache/sampler.h"
 
 /* Blocks in its stack. */
 HAK_FAST_PATH size_t hak_magazine_count(const hak_magazine_t *magazine) {
@@ -13,14 +13,14 @@ HAK_FAST_PATH size_t hak_magazine_count(const hak_magazine_t *magazine) {
 
 /* True when a cache has lifos, or shares of a sample. */
 HAK_FAST_PATH bool hak_cache_has_more(hak_cache_t *cache) {
-    return cache->lifos || hak_sample_rate_of(cache);
+    return cache->lifos || hak_sampler_of(cache);
 }
 
 /* Free blocks of a class that a cache holds. Others hold its stack lock. */
 HAK_FAST_PATH size_t hak_magazine_held(hak_cache_t *cache, unsigned class_index) {
     size_t count = hak_magazine_count(&cache->magazines[class_index]);
     if (HAK_UNLIKELY(hak_cache_has_more(cache)))
-        count += hak_lifo_count(cache, class_index) + hak_sample_rate_count(cache, class_index);
+        count += hak_lifo_count(cache, class_index) + hak_sampler_count(cache, class_index);
     return count;
 }
 

@@ -53,3 +53,26 @@ _Atomic uint8_t hak_class_by_128[HAK_CLASS_MAX / HAK_ROUTE_STEP + 1] = {
 #undef CLASS_BY_8
 #undef CLASS_BY_128
 };
+
+#if HAKMEM_DEBUG
+/* True when every block of a class is aligned: the size is a multiple of the alignment, and the
+ * first block is aligned, too, which colours guarantee up to HAK_COLOUR_STEP only. */
+static bool is_aligned(const hak_class_t *info, size_t align) {
+    return !(info->size & (align - 1)) &&
+           (align <= HAK_COLOUR_STEP || !hak_class_is_coloured(info));
+}
+#endif
+
+/* Computed without a search, because the CPU could not predict the length of a search. A size
+ * that is a multiple of the alignment has a fixed class that is a multiple, too, since classes
+ * are spaced by an eighth of a power of two. Above 2 KiB nearly all classes without colours are
+ * powers of two. The dynamic class is a multiple of HAK_COLOUR_STEP. It serves no power of two:
+ * its own size would have a fixed class, and the class of a smaller power of two has more blocks
+ * in a slab (see hak_dyn_first). */
+unsigned hak_class_of_aligned(size_t size, size_t align) {
+    size = hak_align_up(size, align);
+    if (align > HAK_COLOUR_STEP && size > HAK_TINY_MAX) size = hak_ceil_pow2(size);
+    unsigned class_index = hak_class_of(size);
+    HAK_ASSERT(is_aligned(&hak_classes[class_index], align));
+    return class_index;
+}

@@ -130,6 +130,11 @@ HAK_FAST_PATH unsigned hak_class_of(size_t size) {
                                  : hak_load_acquire(&hak_class_by_128[(size + 127) >> 7]);
 }
 
+/* Smallest class that holds `size` bytes (1 or more) at a multiple of `align`, a power of two
+ * up to 64 KiB. Above 2 KiB, and with an alignment above 128, it is the class of the next power
+ * of two. */
+unsigned hak_class_of_aligned(size_t size, size_t align);
+
 HAK_FAST_PATH hak_tier_t hak_tier_of_class(unsigned class_index) {
     return class_index <= HAK_CLASS_TINY ? HAK_TINY : HAK_MID;
 }

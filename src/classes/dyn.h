@@ -32,11 +32,6 @@ HAK_FAST_PATH size_t hak_dyn_size_of(unsigned class_index) {
     return class_index == HAK_CLASS_DYN ? hak_dyn_size() : hak_classes[class_index].size;
 }
 
-/* Smallest class that holds `size` bytes (1 or more) at a multiple of `align`, a power of two
- * up to 64 KiB. Above 2 KiB, and with an alignment above 128, it is the class of the next power
- * of two. */
-unsigned hak_dyn_class_aligned(size_t size, size_t align);
-
 /* A dynamic class of `size` serves the sizes first .. size; this returns `first`. The range
  * covers the sizes of its fixed class, and of smaller classes that have no more blocks in a
  * slab, but no size that it would make more than an eighth larger. One class for all of them

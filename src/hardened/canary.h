@@ -1,5 +1,8 @@
 /* canary.h: known bytes behind the requested size of a block.
  *
+ * A free and a resize check them (api/hardened_malloc.c, api/hardened_resize.c), and hakmem_verify()
+ * (verify.c). Blocks above 64 KiB have canaries of their own (big.c).
+ *
  * At least one byte, at most eight: those between the requested size and the end of the block. They
  * are never 0, so a string's 0 that is written one byte too far is seen; each depends on two
  * secrets and on the address, so the bytes behind one block do not tell those behind another. */

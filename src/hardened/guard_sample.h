@@ -2,7 +2,7 @@
  *
  *   | no access | page 0 | no access | page 1 | no access | ... | no access |
  *
- * One call of malloc in GUARD_SAMPLE, chosen at random (cache/sample_rate.h), gets a block in such
+ * One call of malloc in GUARD_SAMPLE, chosen at random (cache/sampler.h), gets a block in such
  * a page, at its beginning or at its end: an access beyond the block hits a page without access,
  * unless the alignment leaves a few bytes between. The other bytes of the page have a known value,
  * which free compares. After the free the page is inaccessible until all pages that were freed

@@ -2,7 +2,7 @@
 #include "hardened/hardened.h"
 
 #include "base/bytes.h"
-#include "cache/sample_rate.h"
+#include "cache/sampler.h"
 #include "classes/classes.h"
 #include "hardened/canary.h"
 #include "hardened/state.h"
@@ -26,8 +26,7 @@ static void read_options(hak_hardened_t *to) {
     size_t blocks = (size_t)hak_option(HAK_OPTION_QUARANTINE);
     to->quarantine = blocks ? (uint32_t)hak_ceil_pow2(blocks) : 0;
     to->all = to->random && to->check_freed && to->canary && to->match &&
-              to->quarantine == HAK_QUARANTINE_USUAL &&
-              !hak_sample_rate_has(HAK_SAMPLE_RATE_PROFILE);
+              to->quarantine == HAK_QUARANTINE_USUAL && !hak_sampler_has(HAK_SAMPLER_PROFILE);
     to->secret = hak_os_random();
     to->factor = hak_os_random() | 1;
     to->ones = 0x0101010101010101u;

@@ -21,32 +21,34 @@
 #include "base/base.h"
 
 /* Outermost first: the name, and the text for messages. A thread never holds two locks of one
- * rank. */
-#define HAK_LOCK_ORDER(RANK)                                      \
-    /* looks at everything, lock by lock */                       \
-    RANK(VERIFY, "verification")                                  \
-    /* only tried; reads what the statistics read */              \
-    RANK(REFRESH, "refresh of the live page")                     \
-    RANK(REPORT, "report to a stream")                            \
-    /* reads the figures of each structure under its lock */      \
-    RANK(SNAPSHOT, "snapshot of statistics")                      \
-    /* and the home groups; settles caches under STACK */         \
-    RANK(THREADS, "thread list")                                  \
-    RANK(BIN, "shard bin")                                        \
-    /* puts TRANSFER's blocks back; takes superslabs from POOL */ \
-    RANK(HEAP, "large heap")                                      \
-    RANK(TRANSFER, "transfer array")                              \
-    /* and heaps of the program; takes chunks, or mappings */     \
-    RANK(FINE, "fine blocks")                                     \
-    /* gets addresses from REGION */                              \
-    RANK(POOL, "pool")                                            \
-    RANK(REGION, "region")                                        \
-    RANK(HUGE, "huge blocks")                                     \
-    /* every lock without a row; a new stack is one of META */    \
-    RANK(STACK, "stacks of a cache")                              \
-    RANK(SAMPLES, "heap samples")                                 \
-    RANK(META, "records")                                         \
-    RANK(BAND_COST, "band cost")                                  \
+ * rank. A comment says, for the rank below it, why the lock comes before others: what its holder
+ * waits for. */
+#define HAK_LOCK_ORDER(RANK)                                                                \
+    /* looks at everything, lock by lock */                                                 \
+    RANK(VERIFY, "verification")                                                            \
+    /* only tried; reads what the statistics read */                                        \
+    RANK(REFRESH, "refresh of the live page")                                               \
+    RANK(REPORT, "report to a stream")                                                      \
+    /* reads the figures of each structure under its lock */                                \
+    RANK(SNAPSHOT, "snapshot of statistics")                                                \
+    /* and the home groups; settles caches under STACK */                                   \
+    RANK(THREADS, "thread list")                                                            \
+    /* purges pages, which may refuse huge pages under REGION; asks POOL before or after */ \
+    RANK(BIN, "shard bin")                                                                  \
+    /* puts TRANSFER's blocks back; takes superslabs from POOL */                           \
+    RANK(HEAP, "large heap")                                                                \
+    RANK(TRANSFER, "transfer array")                                                        \
+    /* and heaps of the program; takes chunks, or mappings */                               \
+    RANK(FINE, "fine blocks")                                                               \
+    /* gets addresses from REGION */                                                        \
+    RANK(POOL, "pool")                                                                      \
+    RANK(REGION, "region")                                                                  \
+    RANK(HUGE, "huge blocks")                                                               \
+    /* every lock without a row; a new stack is one of META */                              \
+    RANK(STACK, "stacks of a cache")                                                        \
+    RANK(SAMPLES, "heap samples")                                                           \
+    RANK(META, "records")                                                                   \
+    RANK(BAND_COST, "band cost")                                                            \
     RANK(SAMPLED, "pages of sampled blocks")
 
 typedef enum {

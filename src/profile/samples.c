@@ -2,7 +2,7 @@
 #include "profile/samples.h"
 
 #include "base/probe.h"
-#include "cache/sample_rate.h"
+#include "cache/sampler.h"
 #include "meta/meta.h"
 #include "os/lock.h"
 #include "os/os.h"
@@ -45,8 +45,8 @@ bool hak_sample_start(void) {
  * p becomes 1 - (1 - p)^2 ten times. Nothing cancels out where x is small. */
 uint64_t hak_sample_weight(size_t size) {
     const double one = (double)(1u << HAK_SITE_WEIGHT_BITS);
-    double x = (double)size / (double)hak_sample_rate_rate();
-    if (x > 32 || hak_sample_rate_rate() == 1) return (uint64_t)one;
+    double x = (double)size / (double)hak_sampler_rate();
+    if (x > 32 || hak_sampler_rate() == 1) return (uint64_t)one;
     double y = x / 1024, p = y * (1 - y / 2 * (1 - y / 3 * (1 - y / 4)));
     for (int i = 0; i < 10; i++) p *= 2 - p;
     return (uint64_t)(one / p + 0.5);

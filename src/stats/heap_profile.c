@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cache/sample_rate.h"
+#include "cache/sampler.h"
 #include "options/options.h"
 #include "os/file.h"
 #include "os/module.h"
@@ -122,7 +122,7 @@ static int write_profile(int file) {
     hak_out_print(&out,
                   " heapprofile\n# hakmem rate %lu process %lu samples %lu live %lu dropped %lu ms "
                   "%lu peak_ms %lu\n",
-                  hak_sample_rate_rate(), (unsigned long)hak_os_process_id(),
+                  hak_sampler_rate(), (unsigned long)hak_os_process_id(),
                   hak_load_relaxed(&hak_sample_stats.taken),
                   hak_load_relaxed(&hak_sample_stats.live),
                   hak_load_relaxed(&hak_sample_stats.dropped), hak_os_now_ms() - started_ms,
@@ -324,7 +324,7 @@ static void write_leaks(hak_out_t *out, const hak_heap_profile_reach_t *reach) {
     hak_site_each(note_leak, &leaks);
     add_leak(&leaks.total, &rest);
     const leak_t *total = &leaks.total;
-    const char *estimated = hak_sample_rate_rate() == 1 ? "" : ", estimated";
+    const char *estimated = hak_sampler_rate() == 1 ? "" : ", estimated";
     write_amount(out, "hakmem: not freed at the end: ", bytes_of(total), blocks_of(total));
     hak_out_print(out, " of %s%lu call stack%s%s; ", blocks_of(&rest) ? "more than " : "",
                   (unsigned long)leaks.all, leaks.all == 1 ? "" : "s", estimated);

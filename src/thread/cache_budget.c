@@ -3,7 +3,7 @@
 
 #include "cache/cache.h"
 #include "cache/cpu_depot.h"
-#include "cache/sample_rate.h"
+#include "cache/sampler.h"
 #include "options/options.h"
 #include "os/cpu.h"
 #include "os/lock.h"
@@ -46,7 +46,7 @@ size_t hak_thread_budget(void) {
 static HAK_BEHIND void set_for_crowd(unsigned count, size_t tiny) {
     hak_depot_set_share(tiny, count > hak_os_cpu_count());
     const bool has_novices = hak_depot_is_open() && tiny < TINY_ENOUGH &&
-                             !hak_sample_rate_is_wanted() && !hak_records_on() &&
+                             !hak_sampler_is_wanted() && !hak_records_on() &&
                              !hak_option(HAK_OPTION_HARDENED) &&
                              hak_option(HAK_OPTION_POOL_TLS_RING);
     const unsigned threads_most = NOVICE_CALLS_MOST / NOVICE_CALLS_EACH;

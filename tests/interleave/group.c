@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "cache/cpu_depot.h"
-#include "cache/sample_rate.h"
+#include "cache/sampler.h"
 #include "explore.h"
 #include "gates.h"
 #include "memory.h"
@@ -85,7 +85,7 @@ void hak_depot_set_share(size_t tiny_bytes, bool has_more_threads) {
 _Atomic bool hak_depot_open; /* closed: no thread is a novice */
 _Atomic uint32_t hak_depot_novice_calls;
 _Atomic uint8_t hak_records = HAK_RECORDS_OFF;
-bool hak_sample_rate_is_wanted(void) { return false; }
+bool hak_sampler_is_wanted(void) { return false; }
 void hak_cache_set_budget(hak_tier_t tier, size_t bytes) {
     if (tier == HAK_TINY) model.tiny = bytes;
 }

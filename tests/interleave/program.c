@@ -9,7 +9,7 @@
 
 #include "cache/cache.h"
 #include "cache/cpu_depot.h"
-#include "cache/sample_rate.h"
+#include "cache/sampler.h"
 #include "hakmem.h"
 #include "hardened/quarantine.h"
 #include "hardened/state.h"
@@ -248,8 +248,8 @@ static void note_types(void) {
                         "hak_cache_counts_t");
         if (cache->warm) note_carve((const void *)cache->warm);
         if (cache->lifos) note_lifos(cache->lifos);
-        if (cache->rationed)
-            trace_holds(hak_sample_rate_of(cache), sizeof(hak_sample_rate_t), "hak_sample_rate_t");
+        if (cache->has_sampler)
+            trace_holds(hak_sampler_of(cache), sizeof(hak_sampler_t), "hak_sampler_t");
         if (cache->quarantine)
             trace_holds(cache->quarantine, sizeof *cache->quarantine, "hak_quarantine");
     }

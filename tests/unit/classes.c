@@ -2,7 +2,6 @@
 #include "unit.h"
 
 #include "classes/classes.h"
-#include "classes/dyn.h"
 
 static void sizes_find_the_smallest_class_that_fits(void **state) {
     (void)state;
@@ -49,7 +48,7 @@ static void every_alignment_has_a_class_for_every_size(void **state) {
     (void)state;
     for (size_t align = 1; align <= HAK_UNIT_SIZE; align *= 2) {
         for (size_t size = align < 16 ? 16 : 1; size <= HAK_CLASS_MAX; size += 1 + size / 500) {
-            unsigned index = hak_dyn_class_aligned(size, align), wanted = hak_class_of(size);
+            unsigned index = hak_class_of_aligned(size, align), wanted = hak_class_of(size);
             while (!keeps(&hak_classes[wanted], align)) wanted++;
             if (align > HAK_COLOUR_STEP && hak_align_up(size, align) > HAK_TINY_MAX)
                 wanted = hak_class_of(hak_ceil_pow2(hak_max(size, align)));

@@ -71,7 +71,7 @@ static bool is_aligned(const hak_class_t *row, size_t align) {
 static void check_alignment(size_t size, size_t first) {
     for (size_t align = 8; align <= HAK_UNIT_SIZE; align *= 2) {
         for (size_t at = first - 1; at <= size + 1 && at <= HAK_CLASS_MAX; at += 61) {
-            unsigned index = hak_dyn_class_aligned(at, align);
+            unsigned index = hak_class_of_aligned(at, align);
             CHECK(index >= 1 && index <= HAK_CLASS_COUNT && hak_classes[index].size >= at &&
                       is_aligned(&hak_classes[index], align),
                   "%zu: class %u of %u bytes for %zu at multiples of %zu", size, index,

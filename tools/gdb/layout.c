@@ -1,7 +1,7 @@
 /* layout.c: where the fields lie that the debugger's reader of the heap needs. Nothing loads
  * this module: make_reader.py reads the table out of its file, so a cross compiler's will do. */
 #include "cache/cache.h"
-#include "cache/sample_rate.h"
+#include "cache/sampler.h"
 #include "classes/classes.h"
 #include "large/fine_grain.h"
 #include "large/heap.h"
@@ -50,7 +50,7 @@ __attribute__((used, section(".hakmem_layout"))) static const row_t rows[] = {
     FIELD(magazine, top),
     FIELD(magazine, base),
     FIELD(magazine, slots),
-    FIELD(cache, rationed),
+    FIELD(cache, has_sampler),
     FIELD(cache, tid),
     FIELD(cache, shard),
     FIELD(cache, next),
@@ -70,7 +70,7 @@ __attribute__((used, section(".hakmem_layout"))) static const row_t rows[] = {
     VALUE(HAK_CLASS_LARGE),
     VALUE(HAK_MAGAZINE_SHIFT),
     VALUE(HAK_HUGE_TABLE_MAX),
-    VALUE(HAK_SAMPLE_RATE_AT),
+    VALUE(HAK_SAMPLER_AT),
     VALUE(HAK_FINE_OWNER),
     VALUE(HAK_LARGE_FREED),
     VALUE(HAK_UNIT_SHIFT),

@@ -80,7 +80,7 @@ class Heap:
         return unit if 0 <= unit < self.unit_end else None
 
     def class_of_entry(self, entry):
-        return entry % LAYOUT["HAK_SAMPLE_RATE_AT"] >> LAYOUT["HAK_MAGAZINE_SHIFT"]
+        return entry % LAYOUT["HAK_SAMPLER_AT"] >> LAYOUT["HAK_MAGAZINE_SHIFT"]
 
     def unit_class(self, unit):
         return self.class_of_entry(self.word(self.entries + 2 * unit, 2))
@@ -117,8 +117,8 @@ class Heap:
             seen += 1
             tid = self.word(cache + LAYOUT["cache.tid"], 4)
             magazines = [cache + size * index for index in range(LAYOUT["HAK_CLASS_LIMIT"])]
-            if self.word(cache + LAYOUT["cache.rationed"], 1):
-                shares = cache + LAYOUT["HAK_SAMPLE_RATE_AT"]
+            if self.word(cache + LAYOUT["cache.has_sampler"], 1):
+                shares = cache + LAYOUT["HAK_SAMPLER_AT"]
                 magazines += [shares + size * index for index in range(LAYOUT["HAK_CLASS_SMALL"] + 1)]
             for magazine in magazines:
                 found.update(dict.fromkeys(self.blocks_of(magazine), tid))

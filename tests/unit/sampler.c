@@ -1,19 +1,19 @@
-/* sample_rate.c: the distances between samples, and the shares that malloc takes from while the profiler is on. */
+/* sampler.c: the distances between samples, and the shares that malloc takes from while the profiler is on. */
 #include "cache_calls.h"
 
 #include <math.h>
 
-#include "cache/sample_rate.h"
+#include "cache/sampler.h"
 #include "profile/samples.h"
 
 enum { SIZE = 224, RATE = 65536 };
 
 static unsigned class_of_size(void) { return hak_class_of(SIZE); }
 
-/* A cache with a ration. */
-static hak_cache_t *make_rationed(void) {
+/* A cache with a sampler. */
+static hak_cache_t *make_with_sampler(void) {
     hak_cache_t *cache = make_cache(64 * MIB);
-    assert_true(cache->rationed && hak_sample_rate_rate() == RATE);
+    assert_true(cache->has_sampler && hak_sampler_rate() == RATE);
     return cache;
 }
 
@@ -24,7 +24,7 @@ static void distances_are_exponential(void **state) {
     double sum = 0, squares = 0;
     unsigned above_1 = 0, above_3 = 0;
     for (unsigned i = 0; i < DRAWS; i++) {
-        double x = hak_sample_rate_exponential(&random);
+        double x = hak_sampler_exponential(&random);
         assert_true(x >= 0 && x < 64);
         sum += x;
         squares += x * x;
@@ -39,11 +39,10 @@ static void distances_are_exponential(void **state) {
 
 /* How many of `count` allocations are due, against five standard errors. */
 static void check_due(unsigned class_index, size_t size, unsigned count) {
-    hak_cache_t *cache = make_rationed();
+    hak_cache_t *cache = make_with_sampler();
     double p = 1 - exp(-(double)size / RATE), due = 0;
     for (unsigned i = 0; i < count; i++)
-        due += hak_sample_rate_due(hak_sample_rate_of(cache), HAK_SAMPLE_RATE_PROFILE, class_index,
-                                   size);
+        due += hak_sampler_due(hak_sampler_of(cache), HAK_SAMPLER_PROFILE, class_index, size);
     REQUIRE(fabs(due - count * p) < 5 * sqrt(count * p * (1 - p)) + 1, "%g of %u are due, not %g",
             due, count, count * p);
     drop_cache(cache);
@@ -71,25 +70,24 @@ static void a_weight_is_one_over_p(void **state) {
 /* left + blocks in the share, less what was popped. */
 static void what_is_shared_is_counted(void **state) {
     (void)state;
-    hak_cache_t *cache = make_rationed();
-    hak_sample_rate_t *ration = hak_sample_rate_of(cache);
+    hak_cache_t *cache = make_with_sampler();
+    hak_sampler_t *sampler = hak_sampler_of(cache);
     unsigned class_index = class_of_size(), popped = 0;
-    uint64_t *left = &ration->left[HAK_SAMPLE_RATE_PROFILE][class_index];
+    uint64_t *left = &sampler->left[HAK_SAMPLER_PROFILE][class_index];
     void *blocks[64];
     swing(cache, class_index, 100);
-    while (*left < 300) hak_sample_rate_due(ration, HAK_SAMPLE_RATE_PROFILE, class_index, SIZE);
-    assert_false(
-        hak_sample_rate_due(ration, HAK_SAMPLE_RATE_GUARD, class_index, SIZE)); /* it is off */
+    while (*left < 300) hak_sampler_due(sampler, HAK_SAMPLER_PROFILE, class_index, SIZE);
+    assert_false(hak_sampler_due(sampler, HAK_SAMPLER_GUARD, class_index, SIZE)); /* it is off */
     for (unsigned turn = 0; turn < 5; turn++) {
         size_t there = hak_cache_count(cache, class_index);
         uint64_t before = *left;
-        assert_true(hak_sample_rate_fill(cache, class_index));
-        size_t shared = hak_sample_rate_count(cache, class_index);
+        assert_true(hak_sampler_fill(cache, class_index));
+        size_t shared = hak_sampler_count(cache, class_index);
         assert_true(shared > 0 && *left + shared == before && *left >= 1);
         assert_true(hak_cache_count(cache, class_index) >= there);
-        while (popped < 60 && hak_sample_rate_count(cache, class_index))
-            blocks[popped++] = hak_sample_rate_pop(ration, class_index);
-        before = *left + hak_sample_rate_count(cache, class_index);
+        while (popped < 60 && hak_sampler_count(cache, class_index))
+            blocks[popped++] = hak_sampler_pop(sampler, class_index);
+        before = *left + hak_sampler_count(cache, class_index);
         hak_cache_flush_all(cache);
         assert_int_equal(*left, before);
         assert_int_equal(hak_cache_count(cache, class_index), 0);
@@ -100,22 +98,22 @@ static void what_is_shared_is_counted(void **state) {
 
 static void the_sampled_one_finds_an_empty_share(void **state) {
     (void)state;
-    hak_cache_t *cache = make_rationed();
-    hak_sample_rate_t *ration = hak_sample_rate_of(cache);
+    hak_cache_t *cache = make_with_sampler();
+    hak_sampler_t *sampler = hak_sampler_of(cache);
     unsigned class_index = class_of_size();
     swing(cache, class_index, 100);
-    ration->left[HAK_SAMPLE_RATE_PROFILE][class_index] = 1;
-    ration->left[HAK_SAMPLE_RATE_GUARD][class_index] = 10;
-    assert_false(hak_sample_rate_fill(cache, class_index));
-    ration->left[HAK_SAMPLE_RATE_PROFILE][class_index] = 3;
-    assert_true(hak_sample_rate_fill(cache, class_index));
-    assert_int_equal(hak_sample_rate_count(cache, class_index), 2);
-    assert_int_equal(ration->left[HAK_SAMPLE_RATE_PROFILE][class_index], 1);
-    assert_int_equal(ration->left[HAK_SAMPLE_RATE_GUARD][class_index], 8);
+    sampler->left[HAK_SAMPLER_PROFILE][class_index] = 1;
+    sampler->left[HAK_SAMPLER_GUARD][class_index] = 10;
+    assert_false(hak_sampler_fill(cache, class_index));
+    sampler->left[HAK_SAMPLER_PROFILE][class_index] = 3;
+    assert_true(hak_sampler_fill(cache, class_index));
+    assert_int_equal(hak_sampler_count(cache, class_index), 2);
+    assert_int_equal(sampler->left[HAK_SAMPLER_PROFILE][class_index], 1);
+    assert_int_equal(sampler->left[HAK_SAMPLER_GUARD][class_index], 8);
     for (unsigned i = 0; i < 2; i++)
-        hak_cache_overflow(cache, class_index, hak_sample_rate_pop(ration, class_index));
-    assert_null(hak_sample_rate_pop(ration, class_index));
-    assert_true(hak_sample_rate_due(ration, HAK_SAMPLE_RATE_PROFILE, class_index, SIZE));
+        hak_cache_overflow(cache, class_index, hak_sampler_pop(sampler, class_index));
+    assert_null(hak_sampler_pop(sampler, class_index));
+    assert_true(hak_sampler_due(sampler, HAK_SAMPLER_PROFILE, class_index, SIZE));
     drop_cache(cache);
 }
 
@@ -133,6 +131,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test(what_is_shared_is_counted),
         cmocka_unit_test(the_sampled_one_finds_an_empty_share),
     };
-    watchdog(100, "a ration test hangs");
-    return cmocka_run_group_tests_name("ration", tests, NULL, NULL);
+    watchdog(100, "a sampler test hangs");
+    return cmocka_run_group_tests_name("sampler", tests, NULL, NULL);
 }

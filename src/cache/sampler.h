@@ -1,4 +1,4 @@
-/* sample_rate.h: which calls of malloc are sampled, and how they come to the slow half.
+/* sampler.h: which calls of malloc are sampled, and how they come to the slow half.
  *
  * There are two kinds of samples. GUARD_SAMPLE gives each call the same chance, 1 / GUARD_SAMPLE
  * (hardened/guard_sample.h). The heap profiler draws each allocated byte with probability 1 / rate, and
@@ -23,7 +23,7 @@
  * Invariant of a kind and class in a thread, between calls:
  *   left + blocks in the share = calls before the next sampled one
  *
- * The ration lies behind the cache in one record, at HAK_SAMPLE_RATE_AT, since routes are offsets. The
+ * The sampler lies behind the cache in one record, at HAK_SAMPLER_AT, since routes are offsets. The
  * owner of the cache owns it; other threads count the blocks of a share under the stack lock. A
  * thread without a cache samples nothing. */
 #pragma once
@@ -31,62 +31,52 @@
 #include "base/base.h"
 #include "cache/cache.h"
 
-typedef enum {
-    HAK_SAMPLE_RATE_GUARD,
-    HAK_SAMPLE_RATE_PROFILE,
-    HAK_SAMPLE_RATE_KINDS
-} hak_sample_rate_kind_t;
+typedef enum { HAK_SAMPLER_GUARD, HAK_SAMPLER_PROFILE, HAK_SAMPLER_KINDS } hak_sampler_kind_t;
 
-_Static_assert((int)HAK_CACHE_SIZE <= (int)HAK_SAMPLE_RATE_AT, "a ration lies behind its cache");
+_Static_assert((int)HAK_CACHE_SIZE <= (int)HAK_SAMPLER_AT, "a sampler lies behind its cache");
 
 typedef struct {
-    hak_magazine_t shares[HAK_CLASS_SMALL + 1]; /* top, base and slots are used */
-    uint64_t left[HAK_SAMPLE_RATE_KINDS]
-                 [HAK_CLASS_LIMIT]; /* 1 + calls before the sampled one that no
+    hak_magazine_t shares[HAK_CLASS_SMALL + 1];        /* top, base and slots are used */
+    uint64_t left[HAK_SAMPLER_KINDS][HAK_CLASS_LIMIT]; /* 1 + calls before the sampled one that no
                                                          share serves; LARGE of the profiler: 1 +
                                                          bytes; 0: not drawn yet */
-    uint64_t random;                /* state of the generator */
-} hak_sample_rate_t;
+    uint64_t random;                                   /* state of the generator */
+} hak_sampler_t;
 
-enum {
-    HAK_SAMPLE_RATE_SIZE = HAK_SAMPLE_RATE_AT + sizeof(hak_sample_rate_t)
-}; /* of a cache with a ration */
+enum { HAK_SAMPLER_SIZE = HAK_SAMPLER_AT + sizeof(hak_sampler_t) }; /* of a cache with a sampler */
 
-HAK_FAST_PATH hak_sample_rate_t *hak_sample_rate_of(const hak_cache_t *cache) {
-    return cache->rationed ? (hak_sample_rate_t *)((uintptr_t)cache + HAK_SAMPLE_RATE_AT) : NULL;
+HAK_FAST_PATH hak_sampler_t *hak_sampler_of(const hak_cache_t *cache) {
+    return cache->has_sampler ? (hak_sampler_t *)((uintptr_t)cache + HAK_SAMPLER_AT) : NULL;
 }
 
 /* True when the options ask for samples of a kind, or of any; they are loaded. */
-bool hak_sample_rate_has(hak_sample_rate_kind_t kind);
-bool hak_sample_rate_is_wanted(void);
+bool hak_sampler_has(hak_sampler_kind_t kind);
+bool hak_sampler_is_wanted(void);
 
-/* True once calls are counted: by the process's only thread, hak_sample_rate_start switches it on. */
-extern _Atomic bool hak_sample_rate_started;
-HAK_FAST_PATH bool hak_sample_rate_on(void) {
-    return HAK_UNLIKELY(hak_is_set(&hak_sample_rate_started));
-}
-void hak_sample_rate_start(hak_cache_t *cache);
+/* True once calls are counted: by the process's only thread, hak_sampler_start switches it on. */
+extern _Atomic bool hak_sampler_started;
+HAK_FAST_PATH bool hak_sampler_on(void) { return HAK_UNLIKELY(hak_is_set(&hak_sampler_started)); }
+void hak_sampler_start(hak_cache_t *cache);
 
 /* Bytes of which the profiler draws one on average; 1: every block is sampled. Constant once a cache
- * is rationed. */
-uint64_t hak_sample_rate_rate(void);
+ * has a sampler. */
+uint64_t hak_sampler_rate(void);
 
 /* A number with the exponential distribution of mean 1, from a generator's state. */
-double hak_sample_rate_exponential(uint64_t *random);
+double hak_sampler_exponential(uint64_t *random);
 
-/* Makes the routes of a cache lead to its shares. Its record has HAK_SAMPLE_RATE_SIZE bytes. */
-void hak_sample_rate_begin(hak_cache_t *cache);
+/* Makes the routes of a cache lead to its shares. Its record has HAK_SAMPLER_SIZE bytes. */
+void hak_sampler_begin(hak_cache_t *cache);
 
 /* Counts a call for a block of a class whose blocks have `size` bytes, or of `size` bytes of LARGE. True:
  * it is to be sampled. */
-bool hak_sample_rate_due(hak_sample_rate_t *ration, hak_sample_rate_kind_t kind,
-                         unsigned class_index, size_t size);
+bool hak_sampler_due(hak_sampler_t *sampler, hak_sampler_kind_t kind, unsigned class_index,
+                     size_t size);
 
 /* The same for most calls of a class above SMALL, which no share serves: true when only the profiler counts
  * them and this one is not due; then it is counted. */
-HAK_FAST_PATH bool hak_sample_rate_passes(const hak_cache_t *cache, unsigned class_index) {
-    const size_t row =
-        HAK_SAMPLE_RATE_AT + offsetof(hak_sample_rate_t, left[HAK_SAMPLE_RATE_PROFILE]);
+HAK_FAST_PATH bool hak_sampler_passes(const hak_cache_t *cache, unsigned class_index) {
+    const size_t row = HAK_SAMPLER_AT + offsetof(hak_sampler_t, left[HAK_SAMPLER_PROFILE]);
     if (!cache->unguarded) return false;
     uint64_t *left = (uint64_t *)((uintptr_t)cache + class_index * sizeof *left + row);
     if (*left <= 1) return false;
@@ -95,24 +85,23 @@ HAK_FAST_PATH bool hak_sample_rate_passes(const hak_cache_t *cache, unsigned cla
 }
 
 /* Pops a block of the share of a class, which is counted already; NULL when there is none. */
-HAK_FAST_PATH void *hak_sample_rate_pop(hak_sample_rate_t *ration, unsigned class_index) {
+HAK_FAST_PATH void *hak_sampler_pop(hak_sampler_t *sampler, unsigned class_index) {
     if (class_index > HAK_CLASS_SMALL) return NULL;
-    void **top = hak_load_relaxed(&ration->shares[class_index].top), *block = *top;
-    if (block) hak_store_relaxed(&ration->shares[class_index].top, top - 1);
+    void **top = hak_load_relaxed(&sampler->shares[class_index].top), *block = *top;
+    if (block) hak_store_relaxed(&sampler->shares[class_index].top, top - 1);
     return block;
 }
 
 /* Fills the empty share of a class from the magazine; false when there is nothing to move, or the next
  * call is a sampled one. Where few blocks go round the shard gives as many more, so the time
  * between two slow calls grows. */
-bool hak_sample_rate_fill(hak_cache_t *cache, unsigned class_index);
+bool hak_sampler_fill(hak_cache_t *cache, unsigned class_index);
 
 /* Blocks in the share of a class; the stack lock is held, or the caller owns the cache. */
-size_t hak_sample_rate_count(const hak_cache_t *cache, unsigned class_index);
+size_t hak_sampler_count(const hak_cache_t *cache, unsigned class_index);
 
 /* Takes up to `most` blocks back from the share of a class. */
-size_t hak_sample_rate_take_back(hak_cache_t *cache, unsigned class_index, void **blocks,
-                                 size_t most);
+size_t hak_sampler_take_back(hak_cache_t *cache, unsigned class_index, void **blocks, size_t most);
 
 /* Forgets what the shares hold, without a look at it. */
-void hak_sample_rate_reset(hak_cache_t *cache);
+void hak_sampler_reset(hak_cache_t *cache);

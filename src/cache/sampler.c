@@ -1,5 +1,5 @@
-/* sample_rate.c: draws the distances between sampled calls, and fills the shares. */
-#include "cache/sample_rate.h"
+/* sampler.c: draws the distances between sampled calls, and fills the shares. */
+#include "cache/sampler.h"
 
 #include <string.h>
 
@@ -14,33 +14,33 @@ enum {
     SLOTS_MOST = 512,        /* ...not more than these */
 };
 
-static _Atomic uint64_t rate; /* 0 until a cache is rationed, then constant; each writes the same */
+static _Atomic uint64_t
+    rate; /* 0 until a cache has a sampler, then constant; each writes the same */
 
 static HAK_NEAR_CONSTANT void *const empty_slot = NULL;
 
-_Atomic bool hak_sample_rate_started;
+_Atomic bool hak_sampler_started;
 
-bool hak_sample_rate_has(hak_sample_rate_kind_t kind) {
-    return kind == HAK_SAMPLE_RATE_GUARD
+bool hak_sampler_has(hak_sampler_kind_t kind) {
+    return kind == HAK_SAMPLER_GUARD
                ? hak_option(HAK_OPTION_GUARD_SAMPLE) && !hak_option(HAK_OPTION_HARDENED)
                : hak_option(HAK_OPTION_PROF) || hak_option(HAK_OPTION_LEAK);
 }
 
-HAK_COMMON bool hak_sample_rate_is_wanted(void) {
-    return hak_sample_rate_has(HAK_SAMPLE_RATE_GUARD) ||
-           hak_sample_rate_has(HAK_SAMPLE_RATE_PROFILE);
+HAK_COMMON bool hak_sampler_is_wanted(void) {
+    return hak_sampler_has(HAK_SAMPLER_GUARD) || hak_sampler_has(HAK_SAMPLER_PROFILE);
 }
 
-uint64_t hak_sample_rate_rate(void) { return hak_load_relaxed(&rate); }
+uint64_t hak_sampler_rate(void) { return hak_load_relaxed(&rate); }
 
-void hak_sample_rate_start(hak_cache_t *cache) {
-    hak_sample_rate_begin(cache);
-    hak_store_relaxed(&hak_sample_rate_started, true);
+void hak_sampler_start(hak_cache_t *cache) {
+    hak_sampler_begin(cache);
+    hak_store_relaxed(&hak_sampler_started, true);
 }
 
 /* -ln(u) for a random u = m / 2^k, 1 <= m < 2: k * ln 2 - ln m, the latter by the series of
  * 2 artanh((m - 1) / (m + 1)), whose error is below 10^-9. */
-double hak_sample_rate_exponential(uint64_t *random) {
+double hak_sampler_exponential(uint64_t *random) {
     const double ln_2 = 0.6931471805599453;
     *random += 0x9E3779B97F4A7C15u;
     uint64_t bits = *random;
@@ -55,83 +55,81 @@ double hak_sample_rate_exponential(uint64_t *random) {
 }
 
 /* 1 + how many calls for `size` bytes come before the next sampled one. */
-static uint64_t draw(hak_sample_rate_t *ration, hak_sample_rate_kind_t kind, size_t size) {
-    uint64_t each = kind == HAK_SAMPLE_RATE_GUARD ? (uint64_t)hak_option(HAK_OPTION_GUARD_SAMPLE)
-                                                  : hak_load_relaxed(&rate);
-    if (!hak_sample_rate_has(kind)) return UINT64_MAX;
+static uint64_t draw(hak_sampler_t *sampler, hak_sampler_kind_t kind, size_t size) {
+    uint64_t each = kind == HAK_SAMPLER_GUARD ? (uint64_t)hak_option(HAK_OPTION_GUARD_SAMPLE)
+                                              : hak_load_relaxed(&rate);
+    if (!hak_sampler_has(kind)) return UINT64_MAX;
     if (each == 1) return 1;
     double distance =
-        hak_sample_rate_exponential(&ration->random) *
-        (kind == HAK_SAMPLE_RATE_GUARD ? (double)each - 0.5 : (double)each / (double)size);
+        hak_sampler_exponential(&sampler->random) *
+        (kind == HAK_SAMPLER_GUARD ? (double)each - 0.5 : (double)each / (double)size);
     return 1 + (uint64_t)distance;
 }
 
-HAK_COMMON void hak_sample_rate_reset(hak_cache_t *cache) {
-    hak_sample_rate_t *ration = hak_sample_rate_of(cache);
-    if (!ration) return;
+HAK_COMMON void hak_sampler_reset(hak_cache_t *cache) {
+    hak_sampler_t *sampler = hak_sampler_of(cache);
+    if (!sampler) return;
     for (unsigned i = 0; i <= HAK_CLASS_SMALL; i++)
-        ration->shares[i] = (hak_magazine_t){.top = (void **)(uintptr_t)&empty_slot};
+        sampler->shares[i] = (hak_magazine_t){.top = (void **)(uintptr_t)&empty_slot};
 }
 
 /* A leak report alone is about every block. */
-HAK_BEHIND void hak_sample_rate_begin(hak_cache_t *cache) {
-    if (cache->rationed) return;
+HAK_BEHIND void hak_sampler_begin(hak_cache_t *cache) {
+    if (cache->has_sampler) return;
     if (hak_load_relaxed(&rate) == 0)
         hak_store_relaxed(
             &rate, hak_option(HAK_OPTION_PROF) ? (uint64_t)hak_option(HAK_OPTION_PROF_RATE) : 1);
-    cache->rationed = true;
-    hak_sample_rate_t *ration = hak_sample_rate_of(cache);
-    memset(ration, 0, sizeof *ration);
-    hak_sample_rate_reset(cache);
-    ration->random = hak_os_random();
-    cache->unguarded = !hak_sample_rate_has(HAK_SAMPLE_RATE_GUARD);
+    cache->has_sampler = true;
+    hak_sampler_t *sampler = hak_sampler_of(cache);
+    memset(sampler, 0, sizeof *sampler);
+    hak_sampler_reset(cache);
+    sampler->random = hak_os_random();
+    cache->unguarded = !hak_sampler_has(HAK_SAMPLER_GUARD);
     for (unsigned i = 0; i <= HAK_SMALL_MAX / 8; i++)
-        cache->route[i] =
-            (uint16_t)(HAK_SAMPLE_RATE_AT + (hak_class_by_8[i] << HAK_MAGAZINE_SHIFT));
+        cache->route[i] = (uint16_t)(HAK_SAMPLER_AT + (hak_class_by_8[i] << HAK_MAGAZINE_SHIFT));
 }
 
-bool hak_sample_rate_due(hak_sample_rate_t *ration, hak_sample_rate_kind_t kind,
-                         unsigned class_index, size_t size) {
-    uint64_t *left = &ration->left[kind][class_index];
-    bool by_bytes = kind == HAK_SAMPLE_RATE_PROFILE && class_index == HAK_CLASS_LARGE;
+bool hak_sampler_due(hak_sampler_t *sampler, hak_sampler_kind_t kind, unsigned class_index,
+                     size_t size) {
+    uint64_t *left = &sampler->left[kind][class_index];
+    bool by_bytes = kind == HAK_SAMPLER_PROFILE && class_index == HAK_CLASS_LARGE;
     size_t step = by_bytes ? size : 1, unit = by_bytes ? 1 : size;
-    if (HAK_UNLIKELY(*left == 0)) *left = draw(ration, kind, unit);
+    if (HAK_UNLIKELY(*left == 0)) *left = draw(sampler, kind, unit);
     bool is_due = *left <= step;
-    *left = HAK_UNLIKELY(is_due) ? draw(ration, kind, unit) : *left - step;
+    *left = HAK_UNLIKELY(is_due) ? draw(sampler, kind, unit) : *left - step;
     return is_due;
 }
 
 /* Calls that a share may serve: fewer than are left of any kind. */
-static uint64_t least_left(const hak_sample_rate_t *ration, unsigned class_index) {
+static uint64_t least_left(const hak_sampler_t *sampler, unsigned class_index) {
     uint64_t least = UINT64_MAX;
-    for (unsigned kind = 0; kind < HAK_SAMPLE_RATE_KINDS; kind++) {
-        uint64_t left = ration->left[kind][class_index];
+    for (unsigned kind = 0; kind < HAK_SAMPLER_KINDS; kind++) {
+        uint64_t left = sampler->left[kind][class_index];
         if (left < least) least = left;
     }
     return least ? least - 1 : 0;
 }
 
 /* The share of a class has `more` blocks more. */
-static void count(hak_sample_rate_t *ration, unsigned class_index, uint64_t more) {
-    for (unsigned kind = 0; kind < HAK_SAMPLE_RATE_KINDS; kind++)
-        ration->left[kind][class_index] -= more;
+static void count(hak_sampler_t *sampler, unsigned class_index, uint64_t more) {
+    for (unsigned kind = 0; kind < HAK_SAMPLER_KINDS; kind++)
+        sampler->left[kind][class_index] -= more;
 }
 
 static size_t count_of(const hak_magazine_t *share) {
     return share->slots ? (size_t)(hak_load_relaxed(&share->top) - share->base) : 0;
 }
 
-size_t hak_sample_rate_count(const hak_cache_t *cache, unsigned class_index) {
-    const hak_sample_rate_t *ration = hak_sample_rate_of(cache);
-    return ration && class_index <= HAK_CLASS_SMALL ? count_of(&ration->shares[class_index]) : 0;
+size_t hak_sampler_count(const hak_cache_t *cache, unsigned class_index) {
+    const hak_sampler_t *sampler = hak_sampler_of(cache);
+    return sampler && class_index <= HAK_CLASS_SMALL ? count_of(&sampler->shares[class_index]) : 0;
 }
 
-size_t hak_sample_rate_take_back(hak_cache_t *cache, unsigned class_index, void **blocks,
-                                 size_t most) {
-    hak_sample_rate_t *ration = hak_sample_rate_of(cache);
-    size_t taken = hak_min(hak_sample_rate_count(cache, class_index), most);
-    for (size_t i = 0; i < taken; i++) blocks[i] = hak_sample_rate_pop(ration, class_index);
-    if (taken) count(ration, class_index, -(uint64_t)taken);
+size_t hak_sampler_take_back(hak_cache_t *cache, unsigned class_index, void **blocks, size_t most) {
+    hak_sampler_t *sampler = hak_sampler_of(cache);
+    size_t taken = hak_min(hak_sampler_count(cache, class_index), most);
+    for (size_t i = 0; i < taken; i++) blocks[i] = hak_sampler_pop(sampler, class_index);
+    if (taken) count(sampler, class_index, -(uint64_t)taken);
     return taken;
 }
 
@@ -158,24 +156,24 @@ HAK_FAST_PATH size_t move(hak_magazine_t *magazine, hak_magazine_t *share, size_
     return some;
 }
 
-HAK_BEHIND bool hak_sample_rate_fill(hak_cache_t *cache, unsigned class_index) {
+HAK_BEHIND bool hak_sampler_fill(hak_cache_t *cache, unsigned class_index) {
     if (class_index > HAK_CLASS_SMALL) return false;
-    hak_sample_rate_t *ration = hak_sample_rate_of(cache);
+    hak_sampler_t *sampler = hak_sampler_of(cache);
     hak_magazine_t *magazine = &cache->magazines[class_index],
-                   *share = ration->shares + class_index;
-    uint64_t left = least_left(ration, class_index);
+                   *share = sampler->shares + class_index;
+    uint64_t left = least_left(sampler, class_index);
     if (!magazine->slots || !left) return false;
     if (HAK_UNLIKELY(!share->slots) && !make_stack(cache, share, hak_classes[class_index].size))
         return false;
     size_t most = hak_min(share->slots - 1u, left), some = move(magazine, share, most);
-    count(ration, class_index, some);
+    count(sampler, class_index, some);
     /* A magazine that holds few blocks is refilled, as without samples. */
     void *block = some * 2 <= most ? hak_cache_refill(cache, class_index, NULL) : NULL;
     if (block) {
         void **top = hak_load_relaxed(&share->top) + 1;
         *top = block;
         hak_store_relaxed(&share->top, top);
-        count(ration, class_index, 1 + move(magazine, share, most - some - 1));
+        count(sampler, class_index, 1 + move(magazine, share, most - some - 1));
     }
     cache->used_at[class_index] = cache->clock[hak_tier_of_class(class_index)];
     return some || block;
