@@ -1,4 +1,4 @@
-/* malloc.c: malloc, free and their slow halves. */
+/* malloc.c: the public malloc and free, and their slow halves; the fast paths are in malloc.h. */
 #include "api/malloc.h"
 
 #include <errno.h>

@@ -62,10 +62,10 @@ typedef struct hak_cache {
                                           it goes on at 256 - STREAM_CALLS */
     uint32_t tid;                      /* stack lock to write; its thread's number, or 0 */
     uint32_t process;                  /* stack lock to write; that its thread belongs to */
-    _Atomic uintptr_t place;          /* its thread writes; that of its thread, or 0: abandoned.h */
-    uint32_t slow_count;              /* slow calls so far */
-    uint32_t born;                    /* slow_count when its thread got it */
-    uint32_t clock[HAK_CACHED_TIERS]; /* slow calls of the tier's magazines */
+    _Atomic uintptr_t place; /* its thread writes; that of its thread, or 0: silent_exit.h */
+    uint32_t slow_count;     /* slow calls so far */
+    uint32_t born;           /* slow_count when its thread got it */
+    uint32_t clock[HAK_CACHED_TIERS];  /* slow calls of the tier's magazines */
     uint32_t used_at[HAK_CLASS_LIMIT]; /* `clock` at the last slow call of the magazine */
     uint16_t seen[HAK_CLASS_LIMIT];    /* bits of `top` at the last look for idle magazines */
     uint32_t rounds;                   /* owner; not yet told to policy/band_cost.h */

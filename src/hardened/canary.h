@@ -1,6 +1,6 @@
 /* canary.h: known bytes behind the requested size of a block.
  *
- * A free and a resize check them (api/hardened_malloc.c, api/hardened_resize.c), and hakmem_verify()
+ * A free and a resize check them (api/hardened_malloc.c, api/hardened_realloc.c), and hakmem_verify()
  * (verify.c). Blocks above 64 KiB have canaries of their own (big.c).
  *
  * At least one byte, at most eight: those between the requested size and the end of the block. They

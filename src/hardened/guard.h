@@ -3,7 +3,8 @@
  * Where the kernel has MADV_GUARD_INSTALL (Linux 6.13), a guard is made by it: the mapping stays
  * whole, whatever the number of guards. Elsewhere it is made by mprotect, which adds up to two
  * mappings. Then there are at most HAK_GUARDS_MAPPED guards; later blocks have none, and are
- * counted in `not_made`.
+ * counted in `not_made`. big.c puts a guard behind each block above 64 KiB, guard_sample.c two around
+ * each sampled block.
  *
  * GUARD UNITS. One of about GUARD_UNITS units of 64 KiB that slabs take becomes a guard for good: a
  * write that runs through many blocks ends there. It is a block of the class of 64 KiB, the only

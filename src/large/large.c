@@ -9,7 +9,7 @@
 #include "large/heap.h"
 #include "large/waiting.h"
 #include "options/options.h"
-#include "os/numa.h"
+#include "os/numa_topology.h"
 #include "os/os.h"
 #include "pool/pool.h"
 #include "region/region.h"

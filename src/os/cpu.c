@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "os/cgroup.h"
-#include "os/numa.h"
+#include "os/numa_topology.h"
 #include "os/os.h"
 
 enum { MASK_WORDS = 128, KEPT_WORDS = 16 }; /* 8192 CPUs; the numbers of the first 1024 are kept */

@@ -21,7 +21,7 @@ bool hak_os_cpu_is_allowed(unsigned cpu);
 
 /* Index, from 0 on, of the caller's CPU among the CPUs of the last look; an arbitrary number when
  * the CPU was allowed later. On a machine of several nodes: the CPU's place in their order
- * (os/numa.h). A syscall only if libc has neither rseq nor a vDSO function for it: musl on
+ * (os/numa_topology.h). A syscall only if libc has neither rseq nor a vDSO function for it: musl on
  * AArch64. */
 unsigned hak_os_this_cpu(void);
 

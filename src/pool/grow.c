@@ -3,7 +3,7 @@
 
 #include "commit/commit.h"
 #include "options/options.h"
-#include "os/numa.h"
+#include "os/numa_topology.h"
 #include "os/os.h"
 #include "pool/lists.h"
 #include "pool/pool.h"

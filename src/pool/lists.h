@@ -1,6 +1,6 @@
 /* lists.h: the pool's lists of superslabs; internal to pool/, all under the pool's lock.
  *
- * Each node (os/numa.h) has lists of its own, of the superslabs whose memory is there. A superslab
+ * Each node (os/numa_topology.h) has lists of its own, of the superslabs whose memory is there. A superslab
  * without pages may be in the lists of any node.
  *
  * Invariants, whenever the lock is free:
@@ -19,7 +19,7 @@
 
 #include "base/base.h"
 #include "options/options.h"
-#include "os/numa.h"
+#include "os/numa_topology.h"
 #include "pool/pool.h"
 #include "region/region.h"
 #include "region/superslab_list.h"

@@ -46,7 +46,7 @@ typedef struct hak_superslab {
     bool kept;                                     /* pool lock; free, but the region keeps it
                                                       mapped */
     uint8_t node;                                  /* pool lock; the node of its memory, or of the
-                                                      last it had (os/numa.h) */
+                                                      last it had (os/numa_topology.h) */
     uint16_t used_grains;                          /* large heap lock */
     uint64_t touched[HAK_SUPERSLAB_WORDS_MAX];     /* large heap lock; bit per grain */
     /* A look-up of a pointer reads this line, which hardly anybody writes. */

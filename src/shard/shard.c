@@ -5,7 +5,7 @@
 #include "debug/call_paths.h"
 #include "options/options.h"
 #include "os/cpu.h"
-#include "os/numa.h"
+#include "os/numa_topology.h"
 #include "os/os.h"
 #include "pool/pool.h"
 #include "region/region.h"

@@ -155,7 +155,7 @@ unsigned hak_shard_open(unsigned shard);
 unsigned hak_shard_homes(void);
 
 /* The home of the CPU that the caller runs on; the first one in a process of one thread, wherever it runs. Each
- * node has a row of homes (os/numa.h). */
+ * node has a row of homes (os/numa_topology.h). */
 unsigned hak_shard_here(void);
 
 /* Memory for a record of a thread at home in the shard: the shard's own while it has some (meta/room.h),

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "meta/lazy_table.h"
-#include "os/numa.h"
+#include "os/numa_topology.h"
 #include "shard/bitmaps.h"
 #include "shard/shard.h"
 #include "shard/stock.h"
@@ -19,7 +19,7 @@ HAK_FAST_PATH unsigned hak_shard_after(unsigned shard) {
     return hak_lazy_table_after(&hak_shard_table, shard);
 }
 
-/* The same among those of a node (os/numa.h), in which `shard` is. */
+/* The same among those of a node (os/numa_topology.h), in which `shard` is. */
 HAK_FAST_PATH unsigned hak_shard_near(unsigned shard, hak_span_t near) {
     return hak_lazy_table_after_within(&hak_shard_table, shard, near.first, near.end);
 }

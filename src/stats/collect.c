@@ -28,7 +28,7 @@
 #include "large/user_heap.h"
 #include "meta/meta.h"
 #include "os/cpu.h"
-#include "os/numa.h"
+#include "os/numa_topology.h"
 #include "os/os.h"
 #include "policy/dyn_size.h"
 #include "policy/band_cost.h"

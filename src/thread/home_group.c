@@ -8,10 +8,10 @@
 #include "os/cpu.h"
 #include "os/gate.h"
 #include "os/lock.h"
-#include "os/numa.h"
+#include "os/numa_topology.h"
 #include "os/os.h"
 #include "shard/shard.h"
-#include "thread/abandoned.h"
+#include "thread/silent_exit.h"
 #include "thread/cache_budget.h"
 
 enum { SHARDS = 8, GROUPS = HAK_SHARDS_MAX / SHARDS, TELLING = INT_MAX };
@@ -308,7 +308,7 @@ static void uncount(group_t *group, hak_cache_t *cache) {
 
 void hak_group_leave(hak_cache_t *cache, bool keeps) {
     group_t *group = group_of(cache->shard);
-    hak_abandoned_clear(cache);
+    hak_silent_exit_clear(cache);
     HAK_HOLD(&group->lock);
     const uint32_t process = hak_gate_process();
     uncount(group, cache);
@@ -321,7 +321,7 @@ void hak_group_leave(hak_cache_t *cache, bool keeps) {
 HAK_BEHIND void hak_group_forget(hak_cache_t *cache) {
     group_t *group = group_of(cache->shard);
     HAK_HOLD(&group->lock);
-    uncount(group, cache); /* A2 of abandoned.h */
+    uncount(group, cache); /* A2 of silent_exit.h */
 }
 
 hak_cache_t *hak_group_take_full(void) { return pop_of_all(0, false); }

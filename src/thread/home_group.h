@@ -11,14 +11,14 @@
  *           which has its lines and blocks: a thread on that CPU takes such a one first. If none
  *           waits: take one of another group under that group's lock, or a lost or a new one; then
  *           join under the lock of the chosen group. Before a new one is made, it looks for one whose
- *           thread ended without a word (abandoned.h)
+ *           thread ended without a word (silent_exit.h)
  *   join    The cache gets its home in the group, the number of its thread, and its post is taken. Of a cache that
  *           waited here the lock protects only that its thread counts, and the post: what only its new thread
  *           writes comes when the lock is free again. A lost one has all of it before its post is taken
  *   end     Under the lock of the cache's home, ask whether the cache may wait with its blocks; without
  *           a lock, empty it if not. Then under the lock: the thread no longer counts, its post is
  *           released, and the cache waits there. From then on it may serve another thread. Before that lock
- *           is taken nobody need look for the cache any more (A3 of abandoned.h)
+ *           is taken nobody need look for the cache any more (A3 of silent_exit.h)
  *   tell    After each change of its number of threads, the group tells the process (cache_budget.h) if there are
  *           more than it told last, or half as many: where more than two threads of a group start and end
  *           all the time, no line of the process moves.
@@ -69,7 +69,7 @@ bool hak_group_has_waiting(void);
 bool hak_group_may_keep(const hak_cache_t *cache);
 void hak_group_leave(hak_cache_t *cache, bool keeps);
 
-/* The former thread of a cache is gone (abandoned.h), and no longer counts; the caller joins. */
+/* The former thread of a cache is gone (silent_exit.h), and no longer counts; the caller joins. */
 void hak_group_forget(hak_cache_t *cache);
 
 /* Takes a waiting cache with blocks, for the caller to empty; NULL when there is none. It goes back

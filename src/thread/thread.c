@@ -1,10 +1,10 @@
 /* thread.c: caches over the lives of threads.
  *
- * A cache outlives its thread: it waits for the next thread, which takes it as it is. As many waiting
+ * A cache outlives its thread: it waits (home_group.h) for the next thread, which takes it as it is. As many waiting
  * caches as there are CPUs keep their blocks; the cache of any other ending thread is emptied. In the
  * child of a fork the caches of all other threads may be in any state. They are lost with their
  * blocks, until a new thread finds no waiting cache and resets a lost one. A thread may also end without a
- * word to us: abandoned.h. */
+ * word to us: silent_exit.h. */
 #include "thread/thread.h"
 
 #include <pthread.h>
@@ -16,10 +16,10 @@
 #include "options/options.h"
 #include "os/cpu.h"
 #include "os/lock.h"
-#include "os/numa.h"
+#include "os/numa_topology.h"
 #include "os/os.h"
 #include "shard/shard.h"
-#include "thread/abandoned.h"
+#include "thread/silent_exit.h"
 #include "thread/fork.h"
 #include "thread/home_group.h"
 #include "thread/helper_thread.h"
@@ -200,7 +200,7 @@ static hak_cache_t *make_cache(void) {
 
 /* Takes the cache of a thread that ended without a word. It keeps its blocks. The process's first thread finds none. */
 static hak_cache_t *take_abandoned(void) {
-    hak_cache_t *cache = hak_load_relaxed(&all_caches) ? hak_abandoned_take() : NULL;
+    hak_cache_t *cache = hak_load_relaxed(&all_caches) ? hak_silent_exit_take() : NULL;
     if (cache) hak_warm_cache_release(cache);
     return cache;
 }
@@ -221,7 +221,7 @@ static hak_cache_t *acquire_cache(bool waiting) {
     if (new) hak_group_join(new, seat); /* a waiting one has */
     if (!cache) hak_group_give_up(seat);
     hak_thread_fit();
-    if (cache && hak_load_acquire(&all_caches)->next) hak_abandoned_note(cache);
+    if (cache && hak_load_acquire(&all_caches)->next) hak_silent_exit_note(cache);
     return cache;
 }
 

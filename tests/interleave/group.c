@@ -1,4 +1,4 @@
-/* group.c: explores starts and ends of threads (the protocols in src/thread/home_group.h, abandoned.h and cache_budget.h),
+/* group.c: explores starts and ends of threads (the protocols in src/thread/home_group.h, silent_exit.h and cache_budget.h),
  * on the real sources: two groups of two shards each.
  *
  *   group             every scenario must hold
@@ -15,12 +15,12 @@
 #include "options/options.h"
 #include "os/cpu.h"
 #include "os/lock.h"
-#include "os/numa.h"
+#include "os/numa_topology.h"
 #include "os/os.h"
 #include "debug_record/record.h"
 #include "scenarios.h"
 #include "shard/shard.h"
-#include "thread/abandoned.h"
+#include "thread/silent_exit.h"
 #include "thread/cache_budget.h"
 #include "thread/thread.h"
 #include "trace.h"
@@ -105,7 +105,7 @@ static void start(void) {
     hak_gate_enter();
     const hak_seat_t seat = hak_group_choose();
     hak_cache_t *cache = hak_group_take(seat);
-    if (!cache && model.looks && (cache = hak_abandoned_take()) != NULL) {
+    if (!cache && model.looks && (cache = hak_silent_exit_take()) != NULL) {
         EXPLORE_CHECK(number_of(self) == DEAD, "a cache is taken from a thread at another place");
         EXPLORE_CHECK(cache >= &caches[model.left], "a cache is taken that is to stay");
         model.threads--;
@@ -118,7 +118,7 @@ static void start(void) {
         hak_group_join(cache, seat);
     }
     hak_thread_fit();
-    if (model.looks) hak_abandoned_note(cache);
+    if (model.looks) hak_silent_exit_note(cache);
     EXPLORE_CHECK(cache->tid == number_of(self) && !model.own[self], "a cache has another thread");
     memory_write(cache->magazines, sizeof cache->magazines[0]); /* it is this thread's alone */
     model.own[self] = cache;
@@ -238,7 +238,7 @@ static void prepare_dead(void) {
     model.number[0] = DEAD; /* to note its place */
     caches[0].tid = DEAD;
     hak_store_relaxed(&caches[0].place, hak_os_thread());
-    hak_abandoned_note(&caches[0]);
+    hak_silent_exit_note(&caches[0]);
     model.number[0] = 0;
     model.number[1] = DEAD;
     model.looks = true;
@@ -342,7 +342,7 @@ static void prepare_one_again(void) {
     prepare_one();
     model.number[0] = 2; /* to note its place */
     hak_store_relaxed(&caches[0].place, hak_os_thread());
-    hak_abandoned_note(&caches[0]);
+    hak_silent_exit_note(&caches[0]);
     model.number[0] = 0;
     model.looks = true;
     model.most = 2;

@@ -19,7 +19,7 @@
 #include "region/region.h"
 #include "scenarios.h"
 #include "../support/purge.h"
-#include "os/numa.h"
+#include "os/numa_topology.h"
 
 enum {
     BLOCKS = 3,

@@ -63,9 +63,9 @@ GROUPS = {
              "_Atomic unsigned *merged_place(void) { return &merged_last; }"),
         ],
     ),
-    "owner": (
+    "superslab_owner": (
         "src/large/heap.c src/large/extent.[ch] src/meta/lazy_table.c src/region/superslab_list.c",
-        ["tests/interleave/owner.c"],
+        ["tests/interleave/superslab_owner.c"],
         [],
     ),
     # Small tables and few places for what is kept, so that few blocks use them up.
@@ -108,7 +108,7 @@ GROUPS = {
     ),
     # Two shards a group, so that few make two groups; and places for the program to begin anew.
     "group": (
-        "src/thread/home_group.[ch] src/thread/abandoned.[ch] src/thread/cache_budget.[ch]",
+        "src/thread/home_group.[ch] src/thread/silent_exit.[ch] src/thread/cache_budget.[ch]",
         ["tests/interleave/group.c"],
         [
             (r"SHARDS = 8", "SHARDS = 2"),

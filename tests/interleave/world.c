@@ -10,7 +10,7 @@
 #include "meta/meta.h"
 #include "options/options.h"
 #include "os/cpu.h"
-#include "os/numa.h"
+#include "os/numa_topology.h"
 #include "os/os.h"
 #include "pool/pool.h"
 #include "region/region.h"

@@ -19,7 +19,7 @@
 #include "large/large.h"
 #include "os/cpu.h"
 #include "os/file.h"
-#include "os/numa.h"
+#include "os/numa_topology.h"
 #include "pool/purge.h"
 #include "shard/table.h"
 #include "thread/home_group.h"

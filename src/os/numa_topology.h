@@ -1,10 +1,12 @@
-/* numa.h: nodes (NUMA): groups of CPUs that have memory of their own.
+/* numa_topology.h: nodes (NUMA): groups of CPUs that have memory of their own.
  *
  * A process that may use more than four CPUs reads /sys/devices/system/node once, when it gets its
  * second thread. Before that, and in any other process, there is one node, number 0. The node on
  * which the process began becomes number 0, so the labels of earlier memory stay right. Nodes
  * without CPUs that the process may use do not count: their CPUs share the places of all others. If
  * there are more than HAK_NODES_MAX nodes, neighbours count as one.
+ *
+ * pool/pool.c chooses the node that memory is taken from.
  *
  * A CPU's place counts the CPUs node by node; hak_os_this_cpu returns it. So the shards, large
  * heaps and home groups of one node have adjacent numbers, and a search of the neighbours is a

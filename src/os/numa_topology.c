@@ -1,5 +1,5 @@
-/* numa.c: reads the description of the nodes; which CPUs and numbers belong to which node. */
-#include "os/numa.h"
+/* numa_topology.c: reads the description of the nodes; which CPUs and numbers belong to which node. */
+#include "os/numa_topology.h"
 
 #include <sched.h>
 #include <string.h>

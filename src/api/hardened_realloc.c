@@ -1,4 +1,4 @@
-/* hardened_resize.c: blocks in use on the hardened path: realloc, usable sizes, bounds. */
+/* hardened_realloc.c: blocks in use on the hardened path: realloc, usable sizes, bounds. */
 #include <errno.h>
 #include <string.h>
 
@@ -107,7 +107,7 @@ static bool shorten_other(void *block, const void *what, size_t size) {
            (hak_state_of(note) == HAK_STATE_USED && resize_big(block, note, size, hak_big_shorten));
 }
 
-/* As in resize.c: a block that is to become smaller stays where there is no memory for another one. */
+/* As in realloc.c: a block that is to become smaller stays where there is no memory for another one. */
 static void *move(void *pointer, size_t old, size_t size, shorten_t shorten, const void *what,
                   const void *site) {
     void *moved = hak_hardened_malloc(size, site);
@@ -152,7 +152,7 @@ static HAK_OUT_OF_LINE void *resize_other(void *pointer, size_t size, const void
     void *moved = resize_in_place(pointer, found.note, size, site);
     if (moved && size > found.size) hak_purge_tick_malloc(size - found.size);
     if (!moved) moved = move(pointer, usable_of_other(&found), size, shorten_other, &found, site);
-    /* As in resize.c: a second try, with the guard that the first one has left. */
+    /* As in realloc.c: a second try, with the guard that the first one has left. */
     return moved || found.old ? moved : resize_in_place(pointer, hak_big_note(pointer), size, site);
 }
 

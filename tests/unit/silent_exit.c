@@ -1,5 +1,5 @@
-/* abandoned.c: threads that end without a word to the engine, and threads that only seem to have ended
- * (src/thread/abandoned.h): no cache stays with the former, none is taken from the latter. */
+/* silent_exit.c: threads that end without a word to the engine, and threads that only seem to have ended
+ * (src/thread/silent_exit.h): no cache stays with the former, none is taken from the latter. */
 #include "unit.h"
 
 #include <limits.h>
@@ -14,7 +14,7 @@
 
 #include "cache/cache.h"
 #include "hakmem.h"
-#include "thread/abandoned.h"
+#include "thread/silent_exit.h"
 #include "thread/cache_budget.h"
 #include "thread/thread.h"
 #include "thread/verify.h"

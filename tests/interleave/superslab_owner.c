@@ -1,4 +1,4 @@
-/* owner.c: explores the owner in a superslab's record (src/region/superslab.h, large/extent.c) on the real
+/* superslab_owner.c: explores the owner in a superslab's record (src/region/superslab.h, large/extent.c) on the real
  * heap.c and extent.c: a heap asks it whether the memory beside a block is its own, while superslabs come from the
  * pool and go back.
  *

@@ -1,5 +1,5 @@
-/* resize.c: calloc, realloc, sized frees and malloc_usable_size, as the C, POSIX and Linux manual pages
- * define them. */
+/* realloc.c: realloc, calloc, sized frees and malloc_usable_size, as the C, POSIX and Linux manual pages
+ * define them. Blocks above 64 KiB grow in place in large/large.c and large/huge.c. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

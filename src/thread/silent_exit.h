@@ -1,4 +1,4 @@
-/* abandoned.h: caches of threads that ended without a word.
+/* silent_exit.h: caches of threads that ended without a word.
  *
  * libc calls the destructors of a thread's keys in four rounds. A thread that allocates first in the last round gets
  * a cache, and nobody tells us when it ends. The same goes for a thread that ends by the system call itself,
@@ -61,14 +61,14 @@ HAK_FAST_PATH hak_place_t *hak_place_of(uintptr_t place) {
 
 /* The calling thread has got a cache, which the next thread at its place may find. Not for the first cache: a small
  * process need not have the table. */
-HAK_FAST_PATH void hak_abandoned_note(hak_cache_t *cache) {
+HAK_FAST_PATH void hak_silent_exit_note(hak_cache_t *cache) {
     hak_place_t *entry = hak_place_of(hak_os_thread());
     if (hak_load_relaxed(entry) != cache) hak_store_release(entry, cache);
 }
 
 /* A thread gives its cache up, which is still its own: nobody need look for it. */
-void hak_abandoned_clear(hak_cache_t *cache);
+void hak_silent_exit_clear(hak_cache_t *cache);
 
 /* Takes the cache of a former thread at the place of the calling one, which has none; NULL if there is none to be
  * taken. Inside the gate. The caller joins. */
-hak_cache_t *hak_abandoned_take(void);
+hak_cache_t *hak_silent_exit_take(void);
