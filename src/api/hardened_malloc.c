@@ -89,7 +89,7 @@ static HAK_OUT_OF_LINE void *refill(unsigned class_index, size_t size, bool zero
 
 static void *alloc_class(unsigned class_index, size_t size, bool zero, hak_origin_t origin) {
     hak_quarantine_t *quarantine = hak_load_relaxed(&hak_cache->quarantine);
-    hak_stock_t *stock = quarantine ? &quarantine->stocks[class_index] : NULL;
+    hak_class_stock_t *stock = quarantine ? &quarantine->stocks[class_index] : NULL;
     uint32_t count = stock ? hak_load_relaxed(&stock->count) : 0;
     if (HAK_UNLIKELY(!stock || count <= stock->low)) return refill(class_index, size, zero, origin);
     return hand_out(hak_quarantine_pop(stock, count)[-1], &hak_classes[class_index], size, zero,
@@ -103,7 +103,7 @@ HAK_FAST_PATH void *alloc_small(hak_quarantine_t *quarantine, size_t size, size_
     size_t offset = hak_hardened.route[(room + PART(canary) - 1) >> 3];
     if (!all && HAK_UNLIKELY(!quarantine))
         return refill(offset >> HAK_MAGAZINE_SHIFT, size, zero, origin);
-    hak_stock_t *stock = (hak_stock_t *)(void *)((char *)quarantine->stocks + offset);
+    hak_class_stock_t *stock = (hak_class_stock_t *)(void *)((char *)quarantine->stocks + offset);
     uint32_t count = hak_load_relaxed(&stock->count);
     if (HAK_UNLIKELY(count <= stock->low))
         return refill(offset >> HAK_MAGAZINE_SHIFT, size, zero, origin);
@@ -307,21 +307,21 @@ static HAK_OUT_OF_LINE void free_any(void *pointer, const char *function, size_t
 
 /* The rare ends of free_small. The first: the block's class is not light; the second: its canary is damaged. */
 static HAK_OUT_OF_LINE void keep(hak_quarantine_t *quarantine, char *block, _Atomic uint32_t *at,
-                                 hak_stock_t *stock) {
+                                 hak_class_stock_t *stock) {
     if (hak_hardened.zero) hak_zero(block, stock->size, &hak_hardened.wide);
     hak_quarantine_keep(quarantine, home(), (hak_rest_t){{block, at}, stock});
     purge_if_gave(quarantine);
 }
 
 static HAK_SLOW_PATH void keep_damaged(hak_quarantine_t *quarantine, char *block,
-                                       _Atomic uint32_t *at, hak_stock_t *stock,
+                                       _Atomic uint32_t *at, hak_class_stock_t *stock,
                                        const char *function, size_t size) {
     hak_hardened_report_overflow(function, block, size);
     keep(quarantine, block, at, stock);
 }
 
 static HAK_OUT_OF_LINE void leave(hak_quarantine_t *quarantine, char *block, _Atomic uint32_t *at,
-                                  hak_stock_t *stock) {
+                                  hak_class_stock_t *stock) {
     hak_quarantine_leave(quarantine, home(), (hak_rest_t){{block, at}, stock});
     purge_if_gave(quarantine);
 }
@@ -347,8 +347,9 @@ HAK_FAST_PATH bool zero_light(void *block, size_t size) {
 
 /* Frees a block of a class without colours: others have no words at the level of their stock. Nothing has
  * changed before the swap, so free_any can begin anew. */
-HAK_FAST_PATH void free_of_stock(hak_quarantine_t *quarantine, hak_stock_t *stock, size_t unit,
-                                 void *pointer, const char *function, size_t said, bool all) {
+HAK_FAST_PATH void free_of_stock(hak_quarantine_t *quarantine, hak_class_stock_t *stock,
+                                 size_t unit, void *pointer, const char *function, size_t said,
+                                 bool all) {
     _Atomic uint32_t *at = hak_state_words(unit, stock->level);
     uint32_t index;
     if (HAK_UNLIKELY(!at ||
@@ -383,8 +384,8 @@ HAK_FAST_PATH void free_of_stock(hak_quarantine_t *quarantine, hak_stock_t *stoc
 }
 
 /* The stock at the byte offset of a magazine. */
-HAK_FAST_PATH hak_stock_t *stock_at(hak_quarantine_t *quarantine, size_t offset) {
-    return (hak_stock_t *)(void *)((char *)quarantine->stocks + offset);
+HAK_FAST_PATH hak_class_stock_t *stock_at(hak_quarantine_t *quarantine, size_t offset) {
+    return (hak_class_stock_t *)(void *)((char *)quarantine->stocks + offset);
 }
 
 HAK_FAST_PATH void free_small(void *pointer, const char *function, size_t said, bool all) {
@@ -392,7 +393,7 @@ HAK_FAST_PATH void free_small(void *pointer, const char *function, size_t said, 
     const size_t unit = hak_state_unit(pointer);
     if (HAK_UNLIKELY(!quarantine || !hak_is_below(unit, &hak_map.unit_end)))
         return free_any(pointer, function, said);
-    hak_stock_t *stock = stock_at(quarantine, hak_load_relaxed(&hak_map.entries[unit]));
+    hak_class_stock_t *stock = stock_at(quarantine, hak_load_relaxed(&hak_map.entries[unit]));
     free_of_stock(quarantine, stock, unit, pointer, function, said, all);
 }
 

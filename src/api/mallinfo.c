@@ -1,5 +1,5 @@
-/* mallinfo.c: glibc's functions on the heap: mallinfo, malloc_info and malloc_stats, made from
- * the statistics, and malloc_trim. */
+/* mallinfo.c: glibc's functions that describe the heap: mallinfo, malloc_info and malloc_stats, from
+ * the statistics. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -7,17 +7,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "api/block.h"
 #include "api/export.h"
-#include "api/hardened_malloc.h"
-#include "hardened/hardened.h"
 #include "stats/collect.h"
 #include "stats/report.h"
 #include "stats/stats.h"
 #include "stats/text.h"
-#include "thread/purge_trigger.h"
 #include "thread/thread.h"
-#include "thread/verify.h"
 
 /* Blocks in thread caches count as ordinary free blocks, since their memory is given back like that
  * of others; glibc's fast bins (smblks, fsmblks) hold blocks for which this is not so. A free unit
@@ -161,23 +156,3 @@ int hakmem_malloc_info(int options, FILE *stream) {
     return 0;
 }
 HAK_TWIN(int, malloc_info, (int options, FILE *stream))
-
-int hakmem_malloc_trim(size_t pad) {
-    (void)pad; /* there is no heap end to pad; threads keep free memory in their caches */
-    return hak_purge_all() > 0;
-}
-HAK_TWIN(int, malloc_trim, (size_t pad))
-
-size_t hakmem_verify(void) { return hak_verify(); }
-
-int hakmem_bounds(const void *pointer, void **start, void **end) {
-    hak_block_t block = hak_block_of(pointer);
-    bool in_use = hak_block_usable(&block) || block.kind == HAK_KIND_INSIDE;
-    if (hak_hardened_on()) in_use = hak_hardened_bounds(pointer, &block.start, &block.size);
-    if (!in_use) return block.kind == HAK_KIND_FOREIGN ? 0 : -1;
-    *start = block.start;
-    *end = (char *)block.start + block.size;
-    return 1;
-}
-
-int hakmem_version(void) { return HAKMEM_VERSION; }

@@ -24,7 +24,7 @@
 #include "large/large.h"
 #include "large/user_heap_huge.h"
 #include "live_stats/live.h"
-#include "options/load.h"
+#include "options/environment.h"
 #include "options/options.h"
 #include "os/os.h"
 #include "os/program.h"

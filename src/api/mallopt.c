@@ -6,7 +6,7 @@
 
 #include "api/export.h"
 #include "api/malloc.h"
-#include "options/load.h"
+#include "options/environment.h"
 #include "options/options.h"
 #include "os/cpu.h"
 #include "thread/thread.h"

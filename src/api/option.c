@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "api/export.h"
-#include "options/load.h"
+#include "options/environment.h"
 #include "options/options.h"
 #include "policy/band_cost.h"
 #include "stats/exit.h"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/base.h"
-#include "large/user_heap.h"
+#include "large/user_heap_table.h"
 
 /* Resizes a block of `old` bytes that may be used, which becomes a block of the heap if it is none. NULL
  * with ENOMEM; then the block is as it was. `size` is not 0. */

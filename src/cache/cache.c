@@ -35,7 +35,7 @@
 #include "cache/stacks.h"
 #include "cache/warm_cache.h"
 #include "meta/meta.h"
-#include "options/load.h"
+#include "options/environment.h"
 #include "options/options.h"
 #include "policy/policy.h"
 #include "debug_record/record.h"

@@ -2,7 +2,7 @@
 #include "debug_record/record.h"
 
 #include "meta/once.h"
-#include "options/load.h"
+#include "options/environment.h"
 #include "options/options.h"
 #include "region/region.h"
 

@@ -7,7 +7,8 @@
  *
  * Functions that walk over everything run in hakmem_verify(), with every thread outside the engine.
  * Functions named `..._at_release` check a bounded part. They run in builds with HAKMEM_VERIFY when
- * the lock is released (os/lock_rank.h), and the first violation aborts. */
+ * the lock is released, and the first violation aborts. os/lock_rank.h prints locks that are taken out of
+ * order. HAK_ASSERT (base/base.h) prints nothing: it traps where it stands, for the debugger. */
 #pragma once
 
 #include "base/base.h"

@@ -21,7 +21,7 @@ enum {
     MANY_SLOW = 3,          /* slow calls of one kind, besides the first */
 };
 
-static void describe(hak_stock_t *stock, const hak_class_t *info) {
+static void describe(hak_class_stock_t *stock, const hak_class_t *info) {
     stock->start_test = info->start_test;
     stock->size = info->size;
     const bool known = info->size && !hak_class_is_coloured(info);
@@ -33,7 +33,7 @@ static hak_rest_t nothing(hak_quarantine_t *quarantine) {
 }
 
 /* Entries that a new stock has room for. */
-static unsigned room_of(const hak_stock_t *stock) {
+static unsigned room_of(const hak_class_stock_t *stock) {
     size_t room = hak_min(ROOM_BYTES / stock->size, ROOM_MAX);
     return (unsigned)hak_ceil_pow2(hak_max(room, ROOM_LEAST));
 }
@@ -55,7 +55,7 @@ hak_quarantine_t *hak_quarantine_make(hak_cache_t *cache) {
 }
 
 /* Gives a stock room for `room` entries; false without memory. */
-static bool resize(hak_stock_t *stock, unsigned room) {
+static bool resize(hak_class_stock_t *stock, unsigned room) {
     hak_entry_t *entries = hak_meta_alloc(room * sizeof *entries), *old = stock->entries;
     if (!entries) return false;
     if (old) {
@@ -69,7 +69,7 @@ static bool resize(hak_stock_t *stock, unsigned room) {
 }
 
 /* Notes a slow call of malloc, or of free, for which a stock may grow. */
-static void grow(hak_quarantine_t *quarantine, hak_stock_t *stock, bool overflow) {
+static void grow(hak_quarantine_t *quarantine, hak_class_stock_t *stock, bool overflow) {
     const unsigned before = stock->slow / 2u, factor = before < MANY_SLOW ? 2 : 4;
     const bool turned = (stock->slow & 1) != overflow;
     stock->slow = (uint8_t)(overflow + 2 * (turned ? 0 : hak_min(before + 1, MANY_SLOW)));
@@ -80,7 +80,7 @@ static void grow(hak_quarantine_t *quarantine, hak_stock_t *stock, bool overflow
     if (resize(stock, room)) quarantine->grown_bytes += more;
 }
 
-static bool make_stock(hak_stock_t *stock, unsigned class_index) {
+static bool make_stock(hak_class_stock_t *stock, unsigned class_index) {
     describe(stock, &hak_classes[class_index]); /* the dynamic class has its numbers by now */
     unsigned room = room_of(stock);
     if (!resize(stock, room)) return false;
@@ -147,7 +147,7 @@ static void shuffle(hak_random_t *random, hak_entry_t *entries, unsigned count, 
 hak_entry_t hak_quarantine_refill(hak_quarantine_t *quarantine, unsigned home,
                                   unsigned class_index) {
     const hak_entry_t none = {NULL, NULL};
-    hak_stock_t *stock = &quarantine->stocks[class_index];
+    hak_class_stock_t *stock = &quarantine->stocks[class_index];
     if (!stock->entries && !make_stock(stock, class_index)) return none;
     if (hak_guard_unit_is_due(&quarantine->random)) make_guard_unit(home);
     grow(quarantine, stock, false);
@@ -191,13 +191,14 @@ static void check_freed(const hak_entry_t *entries, unsigned count, size_t size,
     }
 }
 
-static unsigned class_of(const hak_quarantine_t *quarantine, const hak_stock_t *stock) {
+static unsigned class_of(const hak_quarantine_t *quarantine, const hak_class_stock_t *stock) {
     return (unsigned)(stock - quarantine->stocks);
 }
 
 /* Gives `count` entries of a stock to the shard: the oldest, or, where places are random, the last
  * ones. */
-static void give(hak_quarantine_t *quarantine, unsigned home, hak_stock_t *stock, unsigned count) {
+static void give(hak_quarantine_t *quarantine, unsigned home, hak_class_stock_t *stock,
+                 unsigned count) {
     void *blocks[ROOM_MAX];
     for (unsigned some; count > 0; count -= some) {
         some = (unsigned)hak_min(count, ROOM_MAX);
@@ -214,7 +215,7 @@ static void give(hak_quarantine_t *quarantine, unsigned home, hak_stock_t *stock
 /* A stock that is full gives half of its blocks away; one that has none yet is made. */
 static HAK_OUT_OF_LINE void push_slow(hak_quarantine_t *quarantine, unsigned home,
                                       hak_rest_t rest) {
-    hak_stock_t *stock = rest.stock;
+    hak_class_stock_t *stock = rest.stock;
     unsigned class_index = class_of(quarantine, stock);
     if (stock->entries || make_stock(stock, class_index)) {
         if (stock->count >= stock->room) grow(quarantine, stock, true);
@@ -235,7 +236,7 @@ static void push(hak_quarantine_t *quarantine, unsigned home, hak_rest_t rest) {
 }
 
 /* No block has no size. */
-HAK_FAST_PATH uint64_t heavy_bytes(const hak_stock_t *stock) {
+HAK_FAST_PATH uint64_t heavy_bytes(const hak_class_stock_t *stock) {
     return stock->size > hak_hardened.light_size ? stock->size : 0;
 }
 

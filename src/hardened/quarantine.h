@@ -52,14 +52,15 @@ typedef struct {
     uint16_t low;             /* a refill is due when so few are left */
     uint8_t level;            /* as in hak_class_t; NO_LEVEL of what free_small leaves alone */
     uint8_t slow;             /* the last slow call: 1 for a free; and twice the same ones before */
-} hak_stock_t;
+} hak_class_stock_t;
 
-_Static_assert(sizeof(hak_stock_t) == 1 << HAK_MAGAZINE_SHIFT, "the map holds offsets of stocks");
+_Static_assert(sizeof(hak_class_stock_t) == 1 << HAK_MAGAZINE_SHIFT,
+               "the map holds offsets of stocks");
 
 /* A block in the quarantine. */
 typedef struct {
     hak_entry_t entry;
-    hak_stock_t *stock; /* of no block the first one, which has no room */
+    hak_class_stock_t *stock; /* of no block the first one, which has no room */
 } hak_rest_t;
 
 enum {
@@ -88,7 +89,7 @@ typedef struct hak_quarantine {
     bool gave;                    /* blocks went back to a shard since the owner looked */
     hak_kept_t big[HAK_BIG_RING]; /* see big.h */
     hak_kept_sum_t kept[2];       /* of `big`: large blocks, and huge ones */
-    hak_stock_t stocks[HAK_CLASS_LIMIT];
+    hak_class_stock_t stocks[HAK_CLASS_LIMIT];
     hak_rest_t places[]; /* QUARANTINE places */
 } hak_quarantine_t;
 
@@ -119,7 +120,7 @@ void hak_quarantine_leave(hak_quarantine_t *quarantine, unsigned home, hak_rest_
 HAK_FAST_PATH size_t hak_quarantine_count(const hak_quarantine_t *quarantine,
                                           unsigned class_index) {
     if (!quarantine) return 0;
-    const hak_stock_t *stock = &quarantine->stocks[class_index];
+    const hak_class_stock_t *stock = &quarantine->stocks[class_index];
     return (size_t)hak_load_relaxed(&stock->count) + hak_load_relaxed(&stock->resting);
 }
 
@@ -133,7 +134,7 @@ HAK_FAST_PATH void hak_quarantine_check_zero(void *block, size_t size) {
 }
 
 /* Takes the last entry of a stock that has `count` of them, and returns the one behind it. */
-HAK_FAST_PATH const hak_entry_t *hak_quarantine_pop(hak_stock_t *stock, size_t count) {
+HAK_FAST_PATH const hak_entry_t *hak_quarantine_pop(hak_class_stock_t *stock, size_t count) {
     const hak_entry_t *end = stock->entries + count;
     HAK_ADD_OWNED_16(&stock->count, -1);
     return end;
@@ -180,6 +181,6 @@ HAK_FAST_PATH hak_rest_t hak_quarantine_exchange(hak_quarantine_t *quarantine, h
 }
 
 /* Blocks of the class are light; false for what is no class. */
-HAK_FAST_PATH bool hak_stock_is_light(const hak_stock_t *stock) {
+HAK_FAST_PATH bool hak_stock_is_light(const hak_class_stock_t *stock) {
     return stock->size - 1 < hak_hardened.light_size;
 }

@@ -1,6 +1,6 @@
 /* fine_grain.h: blocks that are cut to measure, in chunks of their own.
  *
- * Two kinds of heaps cut blocks so (user_heap.h):
+ * Two kinds of heaps cut blocks so (user_heap_table.h):
  *  - The process's, blocks of 513 bytes to 64 KiB where addresses are short. A slab of a size class leaves up to
  *    half of its unit unused: those are addresses and no pages, and they cost nothing as long as there
  *    are enough. Under a limit on the address space (hak_region_is_short) no more slabs are made for
@@ -32,7 +32,7 @@
 
 #include "base/base.h"
 #include "error/check.h"
-#include "large/user_heap.h"
+#include "large/user_heap_table.h"
 #include "region/superslab.h"
 #include "region/unit.h"
 
@@ -50,7 +50,7 @@ HAK_FAST_PATH bool hak_fine_is(const hak_unit_t *unit) {
  * 64 KiB. NULL when there is no memory. The caller has seen that addresses are short. */
 void *hak_fine_alloc(size_t size, size_t align);
 
-/* A block of a heap of the program, of any size and alignment, all zero if `zero`; in flight (user_heap.h)
+/* A block of a heap of the program, of any size and alignment, all zero if `zero`; in flight (user_heap_table.h)
  * unless `flight`, which is zero, is NULL. NULL when there is no memory, or no room under the heap's limit. */
 void *hak_fine_alloc_in(hak_user_heap_t *heap, size_t size, size_t align, bool zero,
                         hak_flight_t *flight);
@@ -64,7 +64,7 @@ size_t hak_fine_free(void *block);
 bool hak_fine_resize(void *block, size_t size);
 bool hak_fine_extend(hak_user_heap_t *heap, void *block, size_t old, size_t size);
 
-/* A block of the heap, of any size, is in flight from now on (user_heap.h); false when none that is in use begins
+/* A block of the heap, of any size, is in flight from now on (user_heap_table.h); false when none that is in use begins
  * there. */
 bool hak_fine_hold(hak_user_heap_t *heap, const void *block, hak_flight_t *flight);
 

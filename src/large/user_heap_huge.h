@@ -32,7 +32,7 @@
 
 #include "base/base.h"
 #include "error/check.h"
-#include "large/user_heap.h"
+#include "large/user_heap_table.h"
 
 /* A block of the heap, in flight unless `flight` is NULL. *dirty: so many bytes at its start may not be zero. NULL
  * without memory, or without room under the heap's limit. */

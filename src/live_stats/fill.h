@@ -3,7 +3,7 @@
 #pragma once
 
 #include "large/huge.h"
-#include "live_stats/page.h"
+#include "live_stats/live_page.h"
 #include "region/region.h"
 
 /* Ranges of addresses, as many as the page has room for. */

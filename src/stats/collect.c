@@ -25,7 +25,7 @@
 #include "large/huge.h"
 #include "large/huge_kept.h"
 #include "large/view.h"
-#include "large/user_heap.h"
+#include "large/user_heap_table.h"
 #include "meta/meta.h"
 #include "os/cpu.h"
 #include "os/numa_topology.h"

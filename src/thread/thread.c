@@ -11,7 +11,7 @@
 
 #include "cache/cpu_depot.h"
 #include "cache/warm_cache.h"
-#include "options/load.h"
+#include "options/environment.h"
 #include "hardened/big.h"
 #include "options/options.h"
 #include "os/cpu.h"

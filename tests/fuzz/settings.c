@@ -8,11 +8,11 @@
 
 #include "os/file.h"
 
-/* Only read_conf() is wanted of load.c; its lines on stderr are not. */
+/* Only read_conf() is wanted of environment.c; its lines on stderr are not. */
 #define hak_options_load load_of_fuzz
 #define hak_options_loaded loaded_of_fuzz
 #define hak_os_write_stderr(line, size) ((void)(line), (void)(size))
-#include "options/load.c"
+#include "options/environment.c"
 #undef hak_os_write_stderr
 
 #include "check.h"

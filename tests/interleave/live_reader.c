@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "explore.h"
-#include "live_stats/page.h"
+#include "live_stats/live_page.h"
 #include "memory.h"
 #include "process.h"
 #include "program.h"

@@ -1,4 +1,4 @@
-/* live_reader.h: the other process that reads the live page (src/live_stats/page.h) in a scenario. */
+/* live_reader.h: the other process that reads the live page (src/live_stats/live_page.h) in a scenario. */
 #pragma once
 
 /* In prepare, when the page is made and nobody writes: what it says is noted. */

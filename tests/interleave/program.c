@@ -13,7 +13,7 @@
 #include "hakmem.h"
 #include "hardened/quarantine.h"
 #include "hardened/state.h"
-#include "large/user_heap.h"
+#include "large/user_heap_table.h"
 #include "live_stats/fill.h"
 #include "memory.h"
 #include "pool/purge_budget.h"

@@ -7,7 +7,7 @@
 #include "explore.h"
 #include "memory.h"
 #include "meta/meta.h"
-#include "options/load.h"
+#include "options/environment.h"
 #include "options/options.h"
 #include "region/region.h"
 #include "scenarios.h"

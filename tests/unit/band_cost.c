@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "hakmem.h"
-#include "options/load.h"
+#include "options/environment.h"
 #include "options/options.h"
 #include "os/os.h"
 #include "policy/band_cost.h"

@@ -7,12 +7,12 @@
 #include "cache/cache.h"
 #include "classes/dyn.h"
 #include "hakmem.h"
-#include "options/load.h"
+#include "options/environment.h"
 #include "options/options.h"
 #include "policy/dyn_size.h"
 #include "debug_record/record.h"
 #include "shard/shard.h"
-#include "steps.h"
+#include "single_step.h"
 
 /* The fixed class of a size, whatever the routes say. */
 static unsigned fixed_class_of(size_t size) {

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 
 #include "error/error.h"
-#include "options/load.h"
+#include "options/environment.h"
 #include "options/options.h"
 
 enum { SECONDS = 10, ERRNO_BEFORE = 77 };

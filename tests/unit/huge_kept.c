@@ -12,7 +12,7 @@
 #include "large/huge.h"
 #include "large/huge_kept.h"
 #include "large/huge_table.h"
-#include "options/load.h"
+#include "options/environment.h"
 #include "os/os.h"
 #include "purge.h"
 #include "thread/thread.h"

@@ -6,7 +6,7 @@
 
 #include "large/large.h"
 #include "large/view.h"
-#include "options/load.h"
+#include "options/environment.h"
 #include "options/options.h"
 #include "os/os.h"
 #include "pool/pool.h"

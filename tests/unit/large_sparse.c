@@ -11,7 +11,7 @@
 
 #include "large/large.h"
 #include "large/view.h"
-#include "options/load.h"
+#include "options/environment.h"
 #include "os/os.h"
 #include "purge.h"
 #include "region/region.h"

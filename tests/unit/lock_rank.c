@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 
 #include "large/heap.h"
-#include "large/user_heap.h"
+#include "large/user_heap_table.h"
 #include "os/lock.h"
 #include "shard/bin.h"
 

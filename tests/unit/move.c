@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "hakmem.h"
-#include "steps.h"
+#include "single_step.h"
 
 #if defined(HAS_STEPS) && !HAKMEM_DEBUG
 #define HAS_FEW_STEPS

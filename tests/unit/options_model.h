@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "options/load.h"
+#include "options/environment.h"
 #include "options/options.h"
 #include "options/profiles.h"
 #include "os/os.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "options/load.h"
+#include "options/environment.h"
 #include "options/options.h"
 #include "shard/shard.h"
 

@@ -21,7 +21,7 @@
 #include "base/base.h"
 #include "child.h"
 #include "stack_chain.h"
-#include "steps.h"
+#include "single_step.h"
 
 typedef void (*chain_function_t)(chain_t *chain, unsigned left);
 

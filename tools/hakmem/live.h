@@ -3,7 +3,7 @@
 
 #include <sys/types.h>
 
-#include "live_stats/page.h"
+#include "live_stats/live_page.h"
 
 typedef enum {
     LIVE_READ,

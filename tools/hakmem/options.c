@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "options/load.h"
+#include "options/environment.h"
 #include "options/options.h"
 
 /* For whom an option is, and when to touch it. */

@@ -3,7 +3,7 @@
 
 #include <sys/types.h>
 
-#include "live_stats/page.h"
+#include "live_stats/live_page.h"
 
 /* Bytes. The parts from `live` on are measured independently of `rss`; their sum may differ from
  * it. `pinned` is what blocks in use keep of `sparse`: it lies in the same pages. */

@@ -1,6 +1,6 @@
-/* user_heap.c: the table of heaps: levels of slots, each twice as long as the one before, and bitmaps of the slots
+/* user_heap_table.c: the table of heaps: levels of slots, each twice as long as the one before, and bitmaps of the slots
  * that are used: a walk over the heaps takes no time for those that were. */
-#include "large/user_heap.h"
+#include "large/user_heap_table.h"
 
 #include <string.h>
 

@@ -1,9 +1,9 @@
-/* load.c: sets the options from the environment, HAKMEM_CONF and HAKMEM_PROFILE.
+/* environment.c: sets the options from the environment, HAKMEM_CONF and HAKMEM_PROFILE.
  *
  * The option's own variable takes precedence over HAKMEM_CONF, HAKMEM_CONF over the profile,
  * the profile over the default. The sources are read in this order, and each one sets only
  * the options that are not set yet. */
-#include "options/load.h"
+#include "options/environment.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* load.h: the values of the environment, read at the start of the process. */
+/* environment.h: the values of the environment, read at the start of the process. */
 #pragma once
 
 #include "base/base.h"

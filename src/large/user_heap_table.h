@@ -1,4 +1,4 @@
-/* user_heap.h: heaps of the program's own (hakmem_heap_new): their table, and what a handle means.
+/* user_heap_table.h: heaps of the program's own (hakmem_heap_new): their table, and what a handle means.
  *
  * A heap is a lock, counters and lists of chunks (fine_grain.h). It is bound to no thread. Its number stands
  * in the descriptor of each of its units, so a free finds it from the pointer. The map calls these units

@@ -1,5 +1,5 @@
-/* page.c: the hash of the tables that determine the layout of a live page. */
-#include "live_stats/page.h"
+/* live_page.c: the hash of the tables that determine the layout of a live page. */
+#include "live_stats/live_page.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* steps.h: calls a function of the test after each instruction of a piece of code, as a signal handler may come there. */
+/* single_step.h: calls a function of the test after each instruction of a piece of code, as a signal handler may come there. */
 #pragma once
 
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)

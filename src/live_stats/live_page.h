@@ -1,4 +1,4 @@
-/* page.h: the live page. A running process publishes its state there for the `hakmem` command of
+/* live_page.h: the live page. A running process publishes its state there for the `hakmem` command of
  * the same build, which need not stop the process or send it a request.
  *
  * The page is a memory file "hakmem-live" that only the user may open. A reader finds it among the
