@@ -126,19 +126,20 @@ HAKMEM_API void hakmem_free_aligned_sized(void *ptr, size_t alignment, size_t si
 
 /* ---- Heaps of the caller's own --------------------------------------------------------------- */
 
-/* A heap: blocks that are counted and limited apart, and can be freed all at once. It is bound to
- * no thread: any thread may allocate from it, and any thread may free its blocks, by hakmem_free,
- * free or any other function that frees. The functions of a heap share one lock, so threads that
- * must not wait for each other need a heap each. A heap takes memory of its own in pieces of 64 KiB
- * and rounds sizes up to multiples of 16 bytes; no thread caches its blocks. A heap without blocks
- * has no such memory and takes 256 bytes of records; the number of heaps is not limited.
+/* A heap: its blocks are counted and limited separately, and can be freed all at once. It is bound
+ * to no thread: any thread may allocate from it, and any thread may free its blocks, by
+ * hakmem_free, free or any other function that frees. The functions of a heap share one lock, so
+ * threads that must not wait for each other need a heap each. A heap takes memory of its own in
+ * pieces of 64 KiB and rounds sizes up to multiples of 16 bytes; threads do not cache its blocks. A
+ * heap without blocks has no such memory and takes 256 bytes of records; the number of heaps is not
+ * limited.
  *
  * A handle is not an address. A call with an invalid handle, or with one whose heap was destroyed,
  * writes one line to stderr and aborts, or does what HAKMEM_ON_ERROR says; then it returns NULL
  * with EINVAL.
  *
- * realloc, reallocarray and their twins keep a block in its heap. The child of a fork has all
- * heaps. The statistics count the blocks as large, those with a mapping as huge.
+ * realloc, reallocarray and their twins keep a block in its heap. The child of a fork has copies of
+ * all heaps. The statistics count the blocks as large, and blocks with a mapping as huge.
  * HAKMEM_PROFILE=HARDENED adds nothing in these heaps: their state is exact in every profile, so
  * each double free and interior pointer is reported, but blocks have no canary, quarantine, random
  * placement or zeroing. */
@@ -160,27 +161,27 @@ HAKMEM_API void *hakmem_heap_aligned_alloc(hakmem_heap_t *heap, size_t alignment
     HAKMEM_ATTR(malloc, alloc_align(2), alloc_size(3), warn_unused_result);
 
 /* As hakmem_realloc; the result is a block of this heap. ptr may be a block of this heap, of
- * another heap, or of malloc. A block of this heap that becomes shorter by less than an eighth
- * stays as it is. Otherwise a block of up to 64 KiB loses its end, or grows into free memory behind
- * it; a longer one does the same in steps of 64 KiB; one with a mapping (above HAKMEM_SS_SIZE) does
- * so in pages, perhaps at another address, but without a copy. In these cases only the difference
- * counts against the limit. Any other block is copied, and needs room under the limit for both
- * blocks; if there is none, a block that is to become smaller stays as it is. No fork waits for a
- * copy. */
+ * another heap, or of malloc. A block of this heap that becomes smaller by less than an eighth
+ * stays as it is. Otherwise a block of up to 64 KiB is shortened in place, or grows into free
+ * memory behind it; a larger one does the same in steps of 64 KiB. A block with a mapping (above
+ * HAKMEM_SS_SIZE) is resized in pages, perhaps at another address, but without a copy. In these
+ * cases only the difference counts against the limit. Any other block is copied, which needs room
+ * under the limit for both blocks; if there is none, a block that is to become smaller stays as it
+ * is. A fork does not wait for a copy. */
 HAKMEM_API void *hakmem_heap_realloc(hakmem_heap_t *heap, void *ptr, size_t size) HAKMEM_NOEXCEPT
     HAKMEM_ATTR(alloc_size(3), warn_unused_result);
 
 /* Frees all blocks of a heap, and gives its memory back to the process; the heap stays. The time
  * grows with that memory, not with the number of blocks, nor with what other threads allocate
- * meanwhile. A block that another thread allocates from the heap meanwhile may be freed, too; a
- * block that another thread frees or resizes meanwhile is freed twice. */
+ * during the call. A block that another thread allocates from the heap during the call may be
+ * freed, too. A block that another thread frees or resizes during the call is freed twice. */
 HAKMEM_API void hakmem_heap_free_all(hakmem_heap_t *heap) HAKMEM_NOEXCEPT;
 
 /* Frees all blocks of a heap and destroys it; NULL is ignored. No other thread may use the heap
- * meanwhile. */
+ * during the call. */
 HAKMEM_API void hakmem_heap_destroy(hakmem_heap_t *heap) HAKMEM_NOEXCEPT;
 
-/* Changes the limit, for all later requests; what the heap has already stays. */
+/* Changes the limit for all later requests; memory that the heap already has stays. */
 HAKMEM_API void hakmem_heap_set_limit(hakmem_heap_t *heap, size_t limit) HAKMEM_NOEXCEPT;
 
 /* The heap of the block in use that begins at ptr; NULL for any other pointer, such as one to a
@@ -188,7 +189,7 @@ HAKMEM_API void hakmem_heap_set_limit(hakmem_heap_t *heap, size_t limit) HAKMEM_
 HAKMEM_API hakmem_heap_t *hakmem_heap_of(const void *ptr) HAKMEM_NOEXCEPT;
 
 /* Walks over the heaps of the process, in unspecified order: returns the first heap for NULL, else
- * the next one, also after a heap that was destroyed meanwhile. NULL at the end. */
+ * the next one, even after a heap that has been destroyed since. NULL at the end. */
 HAKMEM_API hakmem_heap_t *hakmem_heap_next(const hakmem_heap_t *heap) HAKMEM_NOEXCEPT;
 
 /* The figures of a heap. */
@@ -223,7 +224,7 @@ HAKMEM_API int hakmem_bounds(const void *ptr, void **start, void **end) HAKMEM_N
     HAKMEM_ATTR(nonnull(2, 3));
 
 /* Checks that size bytes from ptr on lie within one block in use. If they do not, reports that as
- * it reports a wrong free: one line that names function, and the end of the process unless
+ * it reports a wrong free: one line that names `function`, and the end of the process unless
  * HAKMEM_ON_ERROR is report. Returns 1, or 0 after such a report. The ends of blocks, and which
  * blocks count as free, are those of hakmem_bounds. Takes no lock, so a signal handler may call it.
  * Returns 1 for what it does not check: memory that is not HAKMEM's, blocks above 1 MiB, and blocks
@@ -239,8 +240,8 @@ HAKMEM_API int hakmem_malloc_trim(size_t pad) HAKMEM_NOEXCEPT;
 /* The result of hakmem_mallinfo2: the fields of glibc's struct mallinfo2, in bytes except for the
  * three counts. */
 struct hakmem_mallinfo2 {
-    size_t arena;    /* memory held for blocks, without mappings of their own (hblkhd) */
-    size_t ordblks;  /* count of free blocks, those in thread caches too */
+    size_t arena;    /* memory held for blocks, except mappings of their own (hblkhd) */
+    size_t ordblks;  /* count of free blocks, including those in thread caches */
     size_t smblks;   /* 0: there are no fast bins */
     size_t hblks;    /* count of blocks with a mapping of their own */
     size_t hblkhd;   /* bytes in blocks with a mapping of their own */
@@ -251,8 +252,8 @@ struct hakmem_mallinfo2 {
     size_t keepcost; /* bytes that hakmem_malloc_trim(0) could give back */
 };
 
-/* mallinfo(3): the figures of the whole process. While other threads are at work it is a view, not
- * a snapshot: each field is right for some moment during the call. */
+/* mallinfo(3): the figures of the whole process. While other threads allocate or free, the result
+ * is not a snapshot: each field is exact for some moment during the call. */
 #if defined(__cplusplus) && defined(__GNUC__)
 /* Struct and function share a name, as in glibc; C++ warns that the function hides a constructor.
  */
@@ -279,7 +280,7 @@ HAKMEM_API int hakmem_malloc_info(int options, FILE *stream) HAKMEM_NOEXCEPT
 
 /* ---- Options --------------------------------------------------------------------------------- */
 
-/* The name of an option is that of its environment variable, with or without the HAKMEM_ in front.
+/* The name of an option is that of its environment variable, with or without the prefix HAKMEM_.
  * The environment, HAKMEM_CONF or HAKMEM_PROFILE set its value before the first allocation;
  * otherwise it has its default. docs/ENV_OPTIONS.md and `hakmem options --all` list all options.
  * These three functions return an error number instead of setting errno, and do not allocate.
@@ -322,13 +323,13 @@ HAKMEM_API int hakmem_option_info(size_t index, struct hakmem_option *option,
 
 /* ---- Statistics ------------------------------------------------------------------------------ */
 
-/* Figures on what the allocator holds and has done. Counting makes no thread wait, and these
- * functions read the counters; docs/STATISTICS.md describes every figure. While other threads are
- * at work the result is a view: each figure is right for some moment during the call, and none is
- * ever negative. At rest all are exact, and live_bytes is the sum of hakmem_malloc_usable_size over
- * all live blocks, with HAKMEM_PROFILE=HARDENED the sum of their sizes with canaries. The time of a
- * call grows with the number of threads that the process ever had at once. No function allocates or
- * changes errno; they use less than 4 KiB of stack. */
+/* Figures of what the allocator holds and has done. Counting makes no thread wait, and these
+ * functions only read the counters; docs/STATISTICS.md describes every figure. While other threads
+ * allocate or free, each figure is exact for some moment during the call, and none is ever
+ * negative. At rest all figures are exact, and live_bytes is the sum of hakmem_malloc_usable_size
+ * over all live blocks (with HAKMEM_PROFILE=HARDENED, the sum of their sizes including canaries).
+ * The time of a call grows with the number of threads that the process ever had at once. These
+ * functions neither allocate nor change errno; they use less than 4 KiB of stack. */
 
 /* Stores the value of one figure: "pool.stage2", "tiers.tiny.live_bytes", "bands.C5.uc_miss",
  * "classes.64.live" (by block size). Returns 0; ENOENT: there is no such figure. */
@@ -340,7 +341,7 @@ struct hakmem_stat {
     char name[48];    /* for hakmem_stats_get */
     const char *unit; /* "blocks", "bytes", "calls", ...; lives as long as the process */
     const char *help; /* what it is, in a few words; lives as long as the process */
-    int is_counter;   /* 1: it only grows, 0: it is the present value */
+    int is_counter;   /* 1: it only grows, 0: it is the current value */
 };
 
 /* Describes figure number index, counted from 0, for programs that list all figures. size is
@@ -357,21 +358,21 @@ HAKMEM_API size_t hakmem_stats_json(char *buffer, size_t size) HAKMEM_NOEXCEPT;
 
 /* ---- Heap profiles --------------------------------------------------------------------------- */
 
-/* Writes a heap profile of the present moment to a file, in the text form that pprof and
- * `hakmem prof` read; it replaces what a file of that name has. path NULL: to the file that
- * HAKMEM_PROF_FILE names, with a dot and a number appended that counts up from 1. Returns 0;
- * ENOTSUP: the process was not started with HAKMEM_PROF=1; EBUSY: another thread writes a profile;
- * otherwise the error number of the file. A signal handler may call it. */
+/* Writes the current heap profile to a file, in the text form that pprof and `hakmem prof` read. An
+ * existing file is overwritten. path NULL: to the file that HAKMEM_PROF_FILE names, with a dot and
+ * a number appended that counts up from 1. Returns 0; ENOTSUP: the process was not started with
+ * HAKMEM_PROF=1; EBUSY: another thread writes a profile; otherwise the error number of the file. A
+ * signal handler may call it. */
 HAKMEM_API int hakmem_prof_dump(const char *path) HAKMEM_NOEXCEPT;
 
 /* ---- Verification ---------------------------------------------------------------------------- */
 
 /* Checks the invariants of all records of the allocator: each count is correct, each list is
  * consistent; with HAKMEM_CANARY also that nothing was written behind a block in use. Returns the
- * number of violations, 0 in a sound heap, and writes a line to stderr for each of the first 100. A
- * program that writes out of bounds damages blocks, not records, so this function is for people who
- * work on the allocator or suspect a bug in it. Its time grows with the heap, and slow calls of
- * other threads wait meanwhile, as they do for a fork. */
+ * number of violations, 0 in a consistent heap, and writes a line to stderr for each of the first
+ * 100. A program that writes out of bounds damages blocks, not records, so this function is for
+ * people who work on the allocator or suspect a bug in it. Its time grows with the heap, and slow
+ * calls of other threads wait in the meantime, as they do for a fork. */
 HAKMEM_API size_t hakmem_verify(void) HAKMEM_NOEXCEPT;
 
 #ifdef __cplusplus
