@@ -43,11 +43,13 @@ void *hakmem_memalign(size_t align, size_t size) {
     return HAK_LIKELY(block != NULL) ? block : hak_allocate_aligned(align, size, HAK_CALLER());
 }
 HAK_TWIN(void *, memalign, (size_t align, size_t size))
+HAK_LIBC_TWIN(void *, memalign, (size_t align, size_t size))
 
 void *hakmem_valloc(size_t size) {
     return hak_allocate_aligned(hak_os_page_size(), size, HAK_CALLER());
 }
 HAK_TWIN(void *, valloc, (size_t size))
+HAK_LIBC_TWIN(void *, valloc, (size_t size))
 
 void *hakmem_pvalloc(size_t size) {
     size_t page = hak_os_page_size();
@@ -55,6 +57,7 @@ void *hakmem_pvalloc(size_t size) {
     return hak_allocate_aligned(page, hak_max(hak_align_up(size, page), page), HAK_CALLER());
 }
 HAK_TWIN(void *, pvalloc, (size_t size))
+HAK_LIBC_TWIN(void *, pvalloc, (size_t size))
 HAK_UNDER_VALGRIND(void *, pvalloc, (size_t size)) {
     size_t page = hak_os_page_size();
     return size > PTRDIFF_MAX ? hak_out_of_memory()

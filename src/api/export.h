@@ -24,3 +24,11 @@
     HAK_EXPORT type name parameters HAK_ALIAS(hakmem_##target) HAK_COPY(hakmem_##target);
 #endif
 #define HAK_TWIN(type, name, parameters) HAK_TWIN_NAMED(type, name, name, parameters)
+
+/* glibc exports malloc and its family also as __libc_malloc and so on. Wrappers of malloc call these names for the "real"
+ * functions, and hand the blocks to free, malloc_usable_size or memalign, which are ours: then so must these be. */
+#if defined(__GLIBC__)
+#define HAK_LIBC_TWIN(type, name, parameters) HAK_TWIN_NAMED(type, __libc_##name, name, parameters)
+#else
+#define HAK_LIBC_TWIN(type, name, parameters)
+#endif

@@ -97,6 +97,7 @@ HAK_HOT void *hakmem_malloc(size_t size) {
                                              : hak_allocate(size, HAK_CALLER());
 }
 HAK_TWIN(void *, malloc, (size_t size))
+HAK_LIBC_TWIN(void *, malloc, (size_t size))
 
 /* Some programs free NULL as often as blocks. */
 HAK_FAST_PATH bool release_null(const void *pointer) {
@@ -119,6 +120,7 @@ HAK_HOT void hakmem_free(void *block) {
 }
 HAK_TWIN(void, free, (void *block))
 HAK_TWIN_NAMED(void, cfree, free, (void *block))
+HAK_LIBC_TWIN(void, free, (void *block))
 
 HAK_SLOW_PATH void *hak_out_of_memory(void) {
     errno = ENOMEM;

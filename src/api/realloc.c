@@ -33,6 +33,7 @@ void *hakmem_calloc(size_t count, size_t size) {
                                      : hak_allocate_zeroed(bytes, HAK_CALLER());
 }
 HAK_TWIN(void *, calloc, (size_t count, size_t size))
+HAK_LIBC_TWIN(void *, calloc, (size_t count, size_t size))
 
 /* True when the block serves the new size as it is: the size fits and leaves less than half of the
  * block unused; less than an eighth of a large or huge block, which can be shrunk in place. A sampled
@@ -169,6 +170,7 @@ HAK_FAST_PATH void *reallocate(void *pointer, size_t size) {
 
 void *hakmem_realloc(void *pointer, size_t size) { return reallocate(pointer, size); }
 HAK_TWIN(void *, realloc, (void *pointer, size_t size))
+HAK_LIBC_TWIN(void *, realloc, (void *pointer, size_t size))
 
 HAK_BEHIND void *hakmem_reallocarray(void *pointer, size_t count, size_t size) {
     size_t bytes;

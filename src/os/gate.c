@@ -125,7 +125,7 @@ static HAK_SLOW_PATH void wait_until_open(void) {
 /* Waits as a thread outside, with a depth of 0, so that a signal handler that enters and leaves
  * meanwhile removes its note. With the depth of the waiting call it would keep the note, and the
  * next fork would wait for this thread, which waits for the fork. */
-static HAK_SLOW_PATH void wait_outside(hak_gate_post_t *post) {
+static HAK_BEHIND void wait_outside(hak_gate_post_t *post) {
     const uint32_t depth = hak_gate_thread.depth;
     hak_gate_thread.depth = 0;
     atomic_signal_fence(memory_order_seq_cst);
@@ -246,7 +246,7 @@ static bool is_inside(void) {
 }
 
 /* Sets CLOSED; false when it was set. */
-static bool shut(void) {
+static HAK_BEHIND bool shut(void) {
     uintptr_t self = hak_os_thread(), state = hak_load_relaxed(&hak_gate.state);
     do {
         if (state & CLOSED) return false;
@@ -265,7 +265,7 @@ static bool nest(void) {
 
 /* Waits until a post's count is `rest`; false when `*tries` sleeps of a millisecond were too few.
  * The wait also ends in the child of a fork that interrupted it, where no other thread is. */
-static bool await(const hak_gate_post_t *post, uint32_t rest, uint64_t *tries) {
+static HAK_BEHIND bool await(const hak_gate_post_t *post, uint32_t rest, uint64_t *tries) {
     for (unsigned i = 0; (atomic_load(&post->inside) & COUNT_MASK) != rest;
          i++) { /* partner: leave; enter of a crowd */
         if (i < SPIN_COUNT) {

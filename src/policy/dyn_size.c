@@ -71,7 +71,7 @@ static void forget_half(unsigned class_index) {
     hak_store_relaxed(&ace.by_class[class_index], MEMORY / 2);
 }
 
-static HAK_SLOW_PATH void look(unsigned class_index) {
+static HAK_NEXT void look(unsigned class_index) {
     size_t saved, entry = best_entry(class_index, &saved);
     if (saved < SAVED_LEAST) return;
     bool same = hak_load_relaxed(&ace.candidate) == entry;

@@ -187,7 +187,7 @@ static void look_at_limit(void) {
 }
 
 /* Grows behind a foreign mapping, whose length is unknown. */
-static HAK_SLOW_PATH bool grow_behind_a_hole(hak_thp_wish_t wish) {
+static HAK_BEHIND bool grow_behind_a_hole(hak_thp_wish_t wish) {
     size_t skip = 1;
     for (unsigned tries = 0; tries < HOLE_TRIES; tries++, skip *= 2) {
         hak_os_answer_t answer = extend(region.limit + skip, 1, wish);
