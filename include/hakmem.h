@@ -35,13 +35,14 @@
 #define HAKMEM_VERSION \
     (HAKMEM_VERSION_MAJOR * 10000 + HAKMEM_VERSION_MINOR * 100 + HAKMEM_VERSION_PATCH)
 
+/* HAKMEM_ATTR((list)): C89 has no macros of many arguments. The names of attributes have underscores, since a
+ * program may have macros called malloc or nonnull. */
 #if defined(__GNUC__) || defined(__clang__)
-#define HAKMEM_API __attribute__((visibility("default")))
-#define HAKMEM_ATTR(...) __attribute__((__VA_ARGS__))
+#define HAKMEM_ATTR(list) __attribute__(list)
 #else
-#define HAKMEM_API
-#define HAKMEM_ATTR(...)
+#define HAKMEM_ATTR(list)
 #endif
+#define HAKMEM_API HAKMEM_ATTR((__visibility__("default")))
 
 /* Tells C++ that no function throws, so that callers need no unwind code. */
 #if defined(__cplusplus) && __cplusplus >= 201103L
@@ -58,18 +59,18 @@ extern "C" {
 
 /* The version of the running library, in the form of HAKMEM_VERSION. It may differ from the macro,
  * which is the version that the program was compiled with. */
-HAKMEM_API int hakmem_version(void) HAKMEM_NOEXCEPT HAKMEM_ATTR(const);
+HAKMEM_API int hakmem_version(void) HAKMEM_NOEXCEPT HAKMEM_ATTR((__const__));
 
 /* ---- Allocation ------------------------------------------------------------------------------ */
 
 /* malloc(3), C23 7.24.3.6: a block of at least size bytes. */
 HAKMEM_API void *hakmem_malloc(size_t size) HAKMEM_NOEXCEPT
-    HAKMEM_ATTR(malloc, alloc_size(1), warn_unused_result);
+    HAKMEM_ATTR((__malloc__, __alloc_size__(1), __warn_unused_result__));
 
 /* calloc(3), C23 7.24.3.2: a block of count * size bytes, all zero, as is the rest of the block up
  * to hakmem_malloc_usable_size. */
 HAKMEM_API void *hakmem_calloc(size_t count, size_t size) HAKMEM_NOEXCEPT
-    HAKMEM_ATTR(malloc, alloc_size(1, 2), warn_unused_result);
+    HAKMEM_ATTR((__malloc__, __alloc_size__(1, 2), __warn_unused_result__));
 
 /* realloc(3), C23 7.24.3.7: resizes the block ptr to at least size bytes and returns its new
  * address; the contents are preserved up to the smaller of both sizes. On success the old pointer
@@ -77,36 +78,36 @@ HAKMEM_API void *hakmem_calloc(size_t count, size_t size) HAKMEM_NOEXCEPT
  * is 0 and ptr is not NULL: frees ptr and returns NULL with errno unchanged, as glibc does. On
  * failure ptr stays valid. */
 HAKMEM_API void *hakmem_realloc(void *ptr, size_t size) HAKMEM_NOEXCEPT
-    HAKMEM_ATTR(alloc_size(2), warn_unused_result);
+    HAKMEM_ATTR((__alloc_size__(2), __warn_unused_result__));
 
 /* reallocarray(3), POSIX.1-2024: hakmem_realloc(ptr, count * size), with ENOMEM on overflow. */
 HAKMEM_API void *hakmem_reallocarray(void *ptr, size_t count, size_t size) HAKMEM_NOEXCEPT
-    HAKMEM_ATTR(alloc_size(2, 3), warn_unused_result);
+    HAKMEM_ATTR((__alloc_size__(2, 3), __warn_unused_result__));
 
 /* aligned_alloc(3), C23 7.24.3.1: size bytes at a multiple of alignment, a power of two; size need
  * not be a multiple of alignment. EINVAL when alignment is not a power of two. */
 HAKMEM_API void *hakmem_aligned_alloc(size_t alignment, size_t size) HAKMEM_NOEXCEPT
-    HAKMEM_ATTR(malloc, alloc_align(1), alloc_size(2), warn_unused_result);
+    HAKMEM_ATTR((__malloc__, __alloc_align__(1), __alloc_size__(2), __warn_unused_result__));
 
 /* posix_memalign(3), POSIX.1-2024: stores in *out a block of size bytes at a multiple of alignment,
  * which is a power of two and a multiple of sizeof(void *). Returns 0, EINVAL (bad alignment) or
  * ENOMEM; on error *out is unchanged. errno is never changed. */
 HAKMEM_API int hakmem_posix_memalign(void **out, size_t alignment, size_t size) HAKMEM_NOEXCEPT
-    HAKMEM_ATTR(nonnull(1), warn_unused_result);
+    HAKMEM_ATTR((__nonnull__(1), __warn_unused_result__));
 
 /* memalign(3): size bytes at a multiple of alignment. As in glibc, an alignment that is not a power
  * of two is raised to the next one; EINVAL when there is none. */
 HAKMEM_API void *hakmem_memalign(size_t alignment, size_t size) HAKMEM_NOEXCEPT
-    HAKMEM_ATTR(malloc, alloc_size(2), warn_unused_result);
+    HAKMEM_ATTR((__malloc__, __alloc_size__(2), __warn_unused_result__));
 
 /* valloc(3): size bytes at a multiple of the system's page size. */
 HAKMEM_API void *hakmem_valloc(size_t size) HAKMEM_NOEXCEPT
-    HAKMEM_ATTR(malloc, alloc_size(1), warn_unused_result);
+    HAKMEM_ATTR((__malloc__, __alloc_size__(1), __warn_unused_result__));
 
 /* pvalloc(3): as hakmem_valloc, with size rounded up to whole pages; the whole of the last page may
  * be used. */
 HAKMEM_API void *hakmem_pvalloc(size_t size) HAKMEM_NOEXCEPT
-    HAKMEM_ATTR(malloc, alloc_size(1), warn_unused_result);
+    HAKMEM_ATTR((__malloc__, __alloc_size__(1), __warn_unused_result__));
 
 /* ---- Release --------------------------------------------------------------------------------- */
 
@@ -148,17 +149,17 @@ typedef struct hakmem_heap hakmem_heap_t;
 /* Makes a heap that may have at most `limit` bytes of memory (committed_bytes below), 0 for no
  * limit. NULL with ENOMEM. */
 HAKMEM_API hakmem_heap_t *hakmem_heap_new(size_t limit) HAKMEM_NOEXCEPT
-    HAKMEM_ATTR(warn_unused_result);
+    HAKMEM_ATTR((__warn_unused_result__));
 
 /* As hakmem_malloc, hakmem_calloc and hakmem_aligned_alloc, from a heap. They also fail with ENOMEM
  * where the heap's limit refuses the memory. */
 HAKMEM_API void *hakmem_heap_malloc(hakmem_heap_t *heap, size_t size) HAKMEM_NOEXCEPT
-    HAKMEM_ATTR(malloc, alloc_size(2), warn_unused_result);
+    HAKMEM_ATTR((__malloc__, __alloc_size__(2), __warn_unused_result__));
 HAKMEM_API void *hakmem_heap_calloc(hakmem_heap_t *heap, size_t count, size_t size) HAKMEM_NOEXCEPT
-    HAKMEM_ATTR(malloc, alloc_size(2, 3), warn_unused_result);
+    HAKMEM_ATTR((__malloc__, __alloc_size__(2, 3), __warn_unused_result__));
 HAKMEM_API void *hakmem_heap_aligned_alloc(hakmem_heap_t *heap, size_t alignment,
                                            size_t size) HAKMEM_NOEXCEPT
-    HAKMEM_ATTR(malloc, alloc_align(2), alloc_size(3), warn_unused_result);
+    HAKMEM_ATTR((__malloc__, __alloc_align__(2), __alloc_size__(3), __warn_unused_result__));
 
 /* As hakmem_realloc; the result is a block of this heap. ptr may be a block of this heap, of
  * another heap, or of malloc. A block of this heap that becomes smaller by less than an eighth
@@ -169,7 +170,7 @@ HAKMEM_API void *hakmem_heap_aligned_alloc(hakmem_heap_t *heap, size_t alignment
  * under the limit for both blocks; if there is none, a block that is to become smaller stays as it
  * is. A fork does not wait for a copy. */
 HAKMEM_API void *hakmem_heap_realloc(hakmem_heap_t *heap, void *ptr, size_t size) HAKMEM_NOEXCEPT
-    HAKMEM_ATTR(alloc_size(3), warn_unused_result);
+    HAKMEM_ATTR((__alloc_size__(3), __warn_unused_result__));
 
 /* Frees all blocks of a heap, and gives its memory back to the process; the heap stays. The time
  * grows with that memory, not with the number of blocks, nor with what other threads allocate
@@ -204,7 +205,7 @@ struct hakmem_heap_stat {
  * library does not know are set to zero. Returns 0; ENOENT: there is no such heap, which is not an
  * error here. */
 HAKMEM_API int hakmem_heap_stats(const hakmem_heap_t *heap, struct hakmem_heap_stat *stat,
-                                 size_t size) HAKMEM_NOEXCEPT HAKMEM_ATTR(nonnull(2));
+                                 size_t size) HAKMEM_NOEXCEPT HAKMEM_ATTR((__nonnull__(2)));
 
 /* ---- Introspection and control --------------------------------------------------------------- */
 
@@ -221,7 +222,7 @@ HAKMEM_API size_t hakmem_malloc_usable_size(const void *ptr) HAKMEM_NOEXCEPT;
  * pointer into the middle of a block above 1 MiB makes the call slow: it examines all such
  * blocks. */
 HAKMEM_API int hakmem_bounds(const void *ptr, void **start, void **end) HAKMEM_NOEXCEPT
-    HAKMEM_ATTR(nonnull(2, 3));
+    HAKMEM_ATTR((__nonnull__(2, 3)));
 
 /* Checks that size bytes from ptr on lie within one block in use. If they do not, reports that as
  * it reports a wrong free: one line that names `function`, and the end of the process unless
@@ -231,7 +232,8 @@ HAKMEM_API int hakmem_bounds(const void *ptr, void **start, void **end) HAKMEM_N
  * of hakmem_heap_new. libhakmem_copies.so, preloaded beside libhakmem.so, calls it for each memcpy,
  * memmove and memset. */
 HAKMEM_API int hakmem_check_range(const void *ptr, size_t size,
-                                  const char *function) HAKMEM_NOEXCEPT HAKMEM_ATTR(nonnull(3));
+                                  const char *function) HAKMEM_NOEXCEPT
+    HAKMEM_ATTR((__nonnull__(3)));
 
 /* malloc_trim(3): gives free memory back to the system. pad is ignored, since there is no heap end.
  * Returns 1 if any memory was given back, otherwise 0. */
@@ -276,7 +278,7 @@ HAKMEM_API void hakmem_malloc_stats(void) HAKMEM_NOEXCEPT;
 /* malloc_info(3): writes the state of the heap to stream as XML. options must be 0. Returns 0, or
  * -1 with errno EINVAL for other options. */
 HAKMEM_API int hakmem_malloc_info(int options, FILE *stream) HAKMEM_NOEXCEPT
-    HAKMEM_ATTR(nonnull(2));
+    HAKMEM_ATTR((__nonnull__(2)));
 
 /* ---- Options --------------------------------------------------------------------------------- */
 
@@ -290,14 +292,14 @@ HAKMEM_API int hakmem_malloc_info(int options, FILE *stream) HAKMEM_NOEXCEPT
  * Returns 0; ENOENT: there is no such option; ERANGE: the text does not fit, and nothing was
  * written. The text of an obsolete option is empty. */
 HAKMEM_API int hakmem_option_get(const char *name, char *value, size_t size) HAKMEM_NOEXCEPT
-    HAKMEM_ATTR(nonnull(1));
+    HAKMEM_ATTR((__nonnull__(1)));
 
 /* Sets an option to a value, given as the same text as in the environment, for all threads from now
  * on. Returns 0; ENOENT: there is no such option; EINVAL: the option does not accept the value;
  * EPERM: the option cannot change while the process runs; ENOTSUP: it needs the debug build. On
  * error nothing changes. */
 HAKMEM_API int hakmem_option_set(const char *name, const char *value) HAKMEM_NOEXCEPT
-    HAKMEM_ATTR(nonnull(1, 2));
+    HAKMEM_ATTR((__nonnull__(1, 2)));
 
 /* The description of an option by hakmem_option_info. */
 struct hakmem_option {
@@ -319,7 +321,7 @@ struct hakmem_option {
  * that the library does not know are set to zero. Returns 0; ENOENT: index is beyond the last
  * option. */
 HAKMEM_API int hakmem_option_info(size_t index, struct hakmem_option *option,
-                                  size_t size) HAKMEM_NOEXCEPT HAKMEM_ATTR(nonnull(2));
+                                  size_t size) HAKMEM_NOEXCEPT HAKMEM_ATTR((__nonnull__(2)));
 
 /* ---- Statistics ------------------------------------------------------------------------------ */
 
@@ -334,7 +336,7 @@ HAKMEM_API int hakmem_option_info(size_t index, struct hakmem_option *option,
 /* Stores the value of one figure: "pool.stage2", "tiers.tiny.live_bytes", "bands.C5.uc_miss",
  * "classes.64.live" (by block size). Returns 0; ENOENT: there is no such figure. */
 HAKMEM_API int hakmem_stats_get(const char *name, uint64_t *value) HAKMEM_NOEXCEPT
-    HAKMEM_ATTR(nonnull(1, 2));
+    HAKMEM_ATTR((__nonnull__(1, 2)));
 
 /* The description of a figure by hakmem_stats_info. */
 struct hakmem_stat {
@@ -348,7 +350,7 @@ struct hakmem_stat {
  * sizeof *stat as the program was compiled; fields that the library does not know are set to zero.
  * Returns 0; ENOENT: index is beyond the last figure. */
 HAKMEM_API int hakmem_stats_info(size_t index, struct hakmem_stat *stat,
-                                 size_t size) HAKMEM_NOEXCEPT HAKMEM_ATTR(nonnull(2));
+                                 size_t size) HAKMEM_NOEXCEPT HAKMEM_ATTR((__nonnull__(2)));
 
 /* Writes all figures and options to buffer as one JSON object, schema "hakmem-stats/1", in at most
  * size bytes with the 0 at its end. Returns the length of the whole text without the 0, as

@@ -87,7 +87,7 @@ template <typename T> class allocator {
     template <typename U> allocator(const allocator<U> &) noexcept {}
 
     /* Memory for count objects. */
-    HAKMEM_ATTR(warn_unused_result) T *allocate(std::size_t count) {
+    HAKMEM_ATTR((__warn_unused_result__)) T *allocate(std::size_t count) {
         if (count > PTRDIFF_MAX / sizeof(T)) detail::throw_bad_alloc();
         return static_cast<T *>(detail::allocate(count * sizeof(T), alignof(T)));
     }
@@ -135,12 +135,13 @@ class heap {
 
     /* Memory at a multiple of alignment, a power of two. The first throws std::bad_alloc, the
      * second returns a null pointer. The memory is freed by deallocate, hakmem_free or free. */
-    HAKMEM_ATTR(warn_unused_result) void *allocate(std::size_t size, std::size_t alignment = 16) {
+    HAKMEM_ATTR((__warn_unused_result__))
+    void *allocate(std::size_t size, std::size_t alignment = 16) {
         void *block = try_allocate(size, alignment);
         if (!block) detail::throw_bad_alloc();
         return block;
     }
-    HAKMEM_ATTR(warn_unused_result)
+    HAKMEM_ATTR((__warn_unused_result__))
     void *try_allocate(std::size_t size, std::size_t alignment = 16) noexcept {
         return detail::try_allocate_in(handle_, size, alignment);
     }
@@ -182,7 +183,7 @@ template <typename T> class heap_allocator {
     hakmem_heap_t *handle() const noexcept { return handle_; }
 
     /* Memory for count objects. */
-    HAKMEM_ATTR(warn_unused_result) T *allocate(std::size_t count) {
+    HAKMEM_ATTR((__warn_unused_result__)) T *allocate(std::size_t count) {
         if (count > PTRDIFF_MAX / sizeof(T)) detail::throw_bad_alloc();
         void *block = detail::try_allocate_in(handle_, count * sizeof(T), alignof(T));
         if (!block) detail::throw_bad_alloc();
@@ -231,6 +232,8 @@ class heap_resource : public std::pmr::memory_resource {
 
   public:
     explicit heap_resource(const heap &of) noexcept : handle_(of.handle()) {}
+    heap_resource(const heap_resource &) = default;
+    heap_resource &operator=(const heap_resource &) = default;
 };
 
 /* The memory resource of the C++ standard: [mem.res.class]. All of them are equal;

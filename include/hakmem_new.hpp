@@ -42,6 +42,16 @@ inline void *operator_new_nothrow(std::size_t size, std::size_t alignment) noexc
 } // namespace detail
 } // namespace hakmem
 
+/* C++11 has no sized delete, and clang declares it on demand only; code that was compiled otherwise may call it. */
+#if !defined(__cpp_sized_deallocation)
+void operator delete(void *block, std::size_t size) noexcept;
+void operator delete[](void *block, std::size_t size) noexcept;
+#if defined(__cpp_aligned_new)
+void operator delete(void *block, std::size_t size, std::align_val_t alignment) noexcept;
+void operator delete[](void *block, std::size_t size, std::align_val_t alignment) noexcept;
+#endif
+#endif
+
 /* A plain operator new does not know of an alignment; blocks have that of any fundamental type. */
 #define HAKMEM_PLAIN 8
 

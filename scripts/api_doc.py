@@ -43,7 +43,7 @@ def markdown(text):
 def signature(code):
     """A declaration without the attributes."""
     code = re.sub(r"^#.*$|\\\n.*$", "", code, flags=re.M)
-    code = re.sub(r"\s*HAKMEM_ATTR\((?:[^()]|\([^()]*\))*\)", "", code)
+    code = re.sub(r"\s*HAKMEM_ATTR\(\((?:[^()]|\([^()]*\))*\)\)", "", code)
     code = re.sub(r"HAKMEM_API |\s*HAKMEM_NOEXCEPT", "", code)
     if "struct" in code and "{" in code:
         return code.strip("\n")
