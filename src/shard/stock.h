@@ -3,7 +3,8 @@
  * While a heap grows, each shard takes slabs of its own, and on a large machine all of them wait for the
  * pool's lock. So a shard that has slabs already takes a few units more under that lock, as long as they
  * were never touched: they have no pages. They lie in its stock until it needs them, or until the next
- * pass (thread/purge_trigger.c) gives them back. The first shards have none, so small processes do not.
+ * pass (thread/purge_trigger.c) gives them back. The first shards have stocks once there are others (hak_shard_is_plain):
+ * small processes have none.
  *
  * Slabs that a program leaves for other classes go to a second list, a few of them, and become the shard's next
  * slabs: by way of the pool they would go to another CPU, with all the lines that this one has of them.
@@ -19,6 +20,9 @@
  *   C1  closed = true; fence; every stock goes to the pool
  *   C2  who has kept former slabs: fence; if closed, all of the list go to the pool. Either the helper finds them, or
  *       the thread sees that the stocks are closed
+ *
+ * A plain shard may become one with a stock meanwhile: then C1 may pass it over. But a thread in C2 that sees the stock
+ * open has seen the shard's new state before its fence, so the helper sees it behind its own.
  *
  * A thread stands between K1 and K2 inside the gate (os/gate.h), so the child of a fork loses nothing.
  *

@@ -9,9 +9,6 @@
 #include "shard/warm_slab.h"
 
 enum { SHARDS_OWN = 2 }; /* shards whose memory is our own: small processes have no other */
-enum {
-    SHARDS_PLAIN = 4
-}; /* shards without room and stock: few wait for the locks of a small machine */
 
 /* Small processes touch the first page only: the bins have no room for the counters, which lie in front
  * of them and are narrow. With 64 bits each they would need one page more. */
@@ -25,7 +22,7 @@ typedef struct {
     hak_bin_rare_t rare[HAK_CLASS_COUNT + 1];
     hak_warm_ring_t rings[HAK_CLASS_COUNT + 1];
     hak_bin_sum_t bin_sums[HAK_CLASS_COUNT + 1]; /* hak_verify runs once at a time */
-    /* The first shards have none. */
+    /* Of plain shards, not used. */
     hak_stock_t stock HAK_ALIGNED(HAK_LINE);
     hak_room_place_t room;
     hak_bitmap_place_t bitmaps[HAK_BITMAP_SIZES][HAK_BITMAPS_KEPT];
@@ -47,11 +44,11 @@ unsigned hak_shard_open(unsigned shard) {
 static record_t *record_of(unsigned shard) { return hak_lazy_table_at(&hak_shard_table, shard); }
 
 hak_stock_t *hak_shard_stock(unsigned shard) {
-    return shard < SHARDS_PLAIN ? NULL : &record_of(shard)->stock;
+    return hak_shard_is_plain(shard) ? NULL : &record_of(shard)->stock;
 }
 
 void *hak_shard_cut(unsigned shard, size_t size) {
-    if (shard < SHARDS_PLAIN) return NULL;
+    if (hak_shard_is_plain(shard)) return NULL;
     return hak_room_cut(&record_of(shard)->room, hak_max(hak_ceil_pow2(size), 16));
 }
 
@@ -61,7 +58,7 @@ void *hak_shard_record(unsigned shard, size_t size) {
 }
 
 hak_bitmap_place_t *hak_shard_bitmap_places(unsigned shard) {
-    return shard < SHARDS_PLAIN ? NULL : record_of(shard)->bitmaps[0];
+    return hak_shard_is_plain(shard) ? NULL : record_of(shard)->bitmaps[0];
 }
 
 hak_bin_t *hak_bin_of(unsigned shard, unsigned class_index) {

@@ -29,13 +29,20 @@ HAK_FAST_PATH unsigned hak_shard_near(unsigned shard, hak_span_t near) {
     for (unsigned shard = hak_lazy_table_next(&hak_shard_table, 0); shard < HAK_SHARDS_MAX; \
          shard = hak_lazy_table_next(&hak_shard_table, shard + 1))
 
-/* The shard's stock of units (stock.h); NULL when it has none. */
+/* The first shards are plain while there are no others: few threads wait for the locks of a small machine, and small
+ * processes have no memory for what the others have. From then on they have it, too; a thread may see that late. */
+enum { HAK_SHARDS_PLAIN = 4 };
+HAK_FAST_PATH bool hak_shard_is_plain(unsigned shard) {
+    return shard < HAK_SHARDS_PLAIN && hak_load_relaxed(&hak_shard_table.end) <= HAK_SHARDS_PLAIN;
+}
+
+/* The shard's stock of units (stock.h); NULL when it is plain. */
 hak_stock_t *hak_shard_stock(unsigned shard);
 
-/* Memory of the shard's own room (meta/room.h); NULL when it has none. */
+/* Memory of the shard's own room (meta/room.h); NULL when it is plain. */
 void *hak_shard_cut(unsigned shard, size_t size);
 
-/* Places for free bitmaps (bitmaps.h); NULL for a shard that has no room. */
+/* Places for free bitmaps (bitmaps.h); NULL for a plain shard. */
 hak_bitmap_place_t *hak_shard_bitmap_places(unsigned shard);
 
 /* What the check of a bin adds up (verify.c), in memory of its shard. */

@@ -18,7 +18,7 @@
 #include "shard/table.h"
 #include "trace.h"
 
-enum { UNITS = 6, SHARD = 7, SLABS = 100 };
+enum { UNITS = 6, SHARD = HAK_SHARDS_PLAIN - 1, SLABS = 100 };
 enum { POOL, AHEAD, USED, FORMER };
 
 static hak_unit_t units[UNITS];
@@ -36,10 +36,10 @@ hak_pool_about_t hak_pool_about;
 
 hak_stock_t *hak_shard_stock(unsigned shard) {
     EXPLORE_CHECK(shard == SHARD, "shard %u", shard);
-    return &shared.stock;
+    return hak_shard_is_plain(shard) ? NULL : &shared.stock;
 }
 
-/* There is one shard. */
+/* There is one shard that anybody looks at; it is plain while the table ends behind it. */
 hak_lazy_table_t hak_shard_table;
 unsigned hak_lazy_table_next(const hak_lazy_table_t *table, unsigned number) {
     return table == &hak_shard_table && number <= SHARD ? SHARD : HAK_SHARDS_MAX;
@@ -135,6 +135,8 @@ static void prepare(void) {
     gates_reset(false);
     memory_keep_old(&hak_stock_closed);
     memory_keep_old(&shared.stock.former);
+    memory_keep_old(&hak_shard_table.end);
+    atomic_store_explicit(&hak_shard_table.end, HAK_SHARDS_PLAIN + 1, memory_order_relaxed);
     atomic_store_explicit(&shared.stock.untouched, NULL, memory_order_relaxed);
     atomic_store_explicit(&shared.stock.former, NULL, memory_order_relaxed);
     for (unsigned i = 0; i < UNITS; i++) {
@@ -194,6 +196,16 @@ static void prepare_stock(void) {
 static void prepare_former(void) {
     prepare();
     take_and_keep();
+}
+
+static void prepare_plain(void) {
+    prepare();
+    atomic_store_explicit(&hak_shard_table.end, HAK_SHARDS_PLAIN, memory_order_relaxed);
+}
+
+/* The first one behind the plain ones is made (meta/lazy_table.h, M2). */
+static void open_another(void) {
+    atomic_store_explicit(&hak_shard_table.end, HAK_SHARDS_PLAIN + 1, memory_order_release);
 }
 
 static void prepare_dirty(void) {
@@ -297,6 +309,7 @@ static const char *describe(const volatile void *variable) {
     for (unsigned i = 0; i < HAK_BITMAPS_KEPT; i++)
         if (variable == &places[SIZE][i]) return "a place for a bitmap";
     if (variable == &shared.stock.former) return "the former slabs";
+    if (variable == &hak_shard_table.end) return "the end of the shards";
     return variable == &shared.stock.untouched ? "the stock" : NULL;
 }
 
@@ -336,6 +349,11 @@ static const explore_scenario_t scenarios[] = {
      {take_and_keep, take_and_keep, close_stocks},
      .finally = none_is_left,
      .describe = describe},
+    {"a shard gets its stock while the stocks are closed",
+     prepare_plain,
+     {take_and_keep, open_another, close_stocks},
+     .finally = none_is_left,
+     .describe = describe},
     {"units with pages come first",
      prepare_dirty,
      {take_one_unit},
@@ -363,6 +381,7 @@ int main(int argc, char **argv) {
     memory_track(&shared, sizeof shared);
     memory_track(&lock, sizeof lock);
     memory_track(&hak_stock_closed, HAK_LINE);
+    memory_track(&hak_shard_table, HAK_LINE);
     memory_track(bitmaps, sizeof bitmaps);
     memory_track(places, sizeof places);
     trace_holds(places, sizeof places, "record_t.bitmaps");

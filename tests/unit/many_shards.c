@@ -52,6 +52,11 @@ static void small_processes_make_little(void **state) {
     assert_int_equal(hak_shard_open(1), 1);
     assert_int_equal(shards_made(), 2);
     assert_int_equal(hak_meta_bytes(), before);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_null(hak_shard_stock(i));
+        assert_null(hak_shard_bitmap_places(i));
+        assert_null(hak_shard_cut(i, 16));
+    }
     unsigned heaps = heaps_made();
     hak_large_free(7, hak_large_alloc(7, 100000, 1, false));
     assert_int_equal(heaps_made(), heaps + 1);
@@ -59,6 +64,11 @@ static void small_processes_make_little(void **state) {
     hak_bin_t *bin = hak_bin_of(hak_shard_open(FAR), CLASS);
     assert_int_equal(shards_made(), 3);
     assert_ptr_equal(hak_bin_of(hak_shard_open(FAR), CLASS), bin);
+    for (unsigned i = 0; i < 2; i++) { /* now they have what the others have */
+        assert_non_null(hak_shard_stock(i));
+        assert_non_null(hak_shard_bitmap_places(i));
+        assert_non_null(hak_shard_cut(i, 16));
+    }
 }
 
 /* A search looks at the next shards that are made, round; it passes over those further on. */
@@ -211,7 +221,7 @@ static void records_of_slabs_are_used_again(void **state) {
 }
 
 /* A shard that grows takes untouched units ahead, few of them; they have no pages, belong to nobody, and
- * a pass gives them back. The first shards take none. */
+ * a pass gives them back. */
 static void a_shard_that_grows_has_a_stock(void **state) {
     (void)state;
     enum { SLABS = 40, MOST = 15 };
@@ -245,7 +255,6 @@ static void a_shard_that_grows_has_a_stock(void **state) {
     hak_purge_all();
     assert_int_equal(used_units(), used);
     assert_int_equal(hak_commit_bytes(), committed);
-    assert_null(hak_shard_stock(0));
 }
 
 /* Two shards that grow in turn share few superslabs, and so few lines of the map, which each free reads. */
@@ -303,7 +312,7 @@ static void a_few_units_with_pages_are_left_to_others(void **state) {
     release_all();
 }
 
-/* A slab that the program leaves becomes the shard's next one of another class. Few are kept, the first shards keep none, and
+/* A slab that the program leaves becomes the shard's next one of another class. Few are kept, and
  * a pass gives them back with their pages. */
 static void slabs_that_are_left_serve_other_classes(void **state) {
     (void)state;
