@@ -21,9 +21,16 @@ ERRORS = (errno.ENOMEM, errno.EPERM, errno.EAGAIN, errno.EINVAL, errno.ENOSYS)
 HOWS = 3  # enum os_how
 
 PYTHON_SECONDS = 20
-PYTHON_WORK = f"import faulthandler; faulthandler.dump_traceback_later({PYTHON_SECONDS}, exit=True)\n" \
-              "import threading; t = threading.Thread(target=lambda: print(len(str(list(range(30000))))))\n" \
-              "t.start(); t.join(); print(len(bytearray(3 << 20)), sum(map(len, map(str, range(9999)))))"
+PYTHON_WORK = f"""
+import faulthandler, os, sys, threading
+faulthandler.dump_traceback_later({PYTHON_SECONDS}, exit=True)
+def end_without_memory(args):
+    if issubclass(args.exc_type, MemoryError): os._exit({errno.ENOMEM})
+    threading.__excepthook__(args)
+threading.excepthook = end_without_memory
+t = threading.Thread(target=lambda: print(len(str(list(range(30000))))))
+t.start(); t.join(); print(len(bytearray(3 << 20)), sum(map(len, map(str, range(9999)))))
+"""
 SQL_WORK = "create table t(a, b); with recursive n(i) as (select 1 union all select i + 1 from n where " \
            "i < 8000) insert into t select i, hex(i * i) from n; create index k on t(b); " \
            "select count(*), sum(length(b)) from t where b > '4'; select length(zeroblob(2000000));"
