@@ -93,6 +93,7 @@ void hak_cache_reset(hak_cache_t *cache) {
     hak_sampler_reset(cache);
     hak_store_relaxed(&cache->quarantine, NULL);
     cache->quick = NULL;
+    cache->changing = 0;
 }
 
 hak_cache_t *hak_cache_make(void) {
@@ -148,6 +149,7 @@ static bool resize(hak_cache_t *cache, unsigned class_index, unsigned slots) {
     void **old = magazine->base;
     base[0] = NULL;
     if (count) memcpy(base + 1, old + 1, count * sizeof(void *));
+    hak_cache_begin_change(cache);
     cache->capacity[hak_tier_of_class(class_index)] +=
         (slots - old_slots) * hak_classes[class_index].size;
     hak_lock_acquire(&cache->stack_lock);
@@ -159,6 +161,7 @@ static bool resize(hak_cache_t *cache, unsigned class_index, unsigned slots) {
                           : (uint32_t)(uintptr_t)(base + slots - 1);
     magazine->slots = (uint16_t)slots;
     hak_lock_release(&cache->stack_lock);
+    hak_cache_end_change(cache);
     if (old_slots) hak_stacks_put(cache->stacks, old, (unsigned)old_slots);
     return true;
 }

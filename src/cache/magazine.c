@@ -16,6 +16,7 @@ void hak_magazine_give(hak_cache_t *cache, unsigned class_index, void *const *bl
 void hak_magazine_flush(hak_cache_t *cache, unsigned class_index, size_t count, bool to_depot) {
     hak_magazine_t *magazine = &cache->magazines[class_index];
     HAK_PROBE(flush, hak_classes[class_index].size, count);
+    hak_cache_begin_change(cache);
     size_t kept = hak_lifo_put(cache, class_index, magazine->base + 1, count);
     if (to_depot) kept += hak_depot_put(class_index, magazine->base + 1 + kept, count - kept);
     if (count > kept)
@@ -23,6 +24,7 @@ void hak_magazine_flush(hak_cache_t *cache, unsigned class_index, size_t count, 
     size_t left = hak_magazine_count(magazine) - count;
     memmove(magazine->base + 1, magazine->base + 1 + count, left * sizeof(void *));
     hak_store_relaxed(&magazine->top, magazine->base + left);
+    hak_cache_end_change(cache);
 }
 
 HAK_OUT_OF_LINE void hak_magazine_empty(hak_cache_t *cache, unsigned class_index, bool to_depot) {

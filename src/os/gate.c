@@ -240,7 +240,7 @@ static void fence_all(void) {
     hak_os_sleep_ms(STORED_MS);
 }
 
-static bool is_inside(void) {
+bool hak_gate_is_inside(void) {
     return hak_load_relaxed(&hak_gate_thread.noted_at) || hak_gate_thread.depth ||
            hak_gate_thread.leaving;
 }
@@ -307,7 +307,7 @@ HAK_NEXT static bool await_others(uint64_t tries) {
 /* One round of a close. A fork that interrupts its own thread inside, or in a fork, has one round
  * only. */
 static bool close_once(uint64_t ms) {
-    const bool nested = nest(), interrupts = nested || is_inside();
+    const bool nested = nest(), interrupts = nested || hak_gate_is_inside();
     while (!nested && !shut()) wait_until_open();
     if (await_others(interrupts ? INTERRUPTED_MS : ms) || interrupts) return true;
     hak_gate_open();
@@ -324,7 +324,7 @@ HAK_BEHIND bool hak_gate_close(void (*lock)(void), void (*unlock)(void)) {
 }
 
 HAK_BEHIND bool hak_gate_close_within(unsigned ms) {
-    if (is_inside()) return false;
+    if (hak_gate_is_inside()) return false;
     for (; !nest() && !shut(); ms--) {
         if (ms == 0) return false;
         hak_os_sleep_ms(1);

@@ -135,6 +135,9 @@ HAK_FAST_PATH void hak_gate_leave(void) {
 /* For callers that must not wait: false, and the caller stays outside, when the gate is closed. */
 bool hak_gate_try_enter(void);
 
+/* True inside, so also in a signal handler that has interrupted the engine, and on the way in or out of a crowd. */
+bool hak_gate_is_inside(void);
+
 /* True while another thread's fork waits for the caller to leave, or is under way. */
 bool hak_gate_is_awaited(void);
 

@@ -2,7 +2,10 @@
  *
  * A fork needs the same, so this uses the same means: it closes the gate (os/gate.h). Then no lock is
  * held, no slab is claimed, no remote free is half done, and no unit is on its way between two owners.
- * Fast paths continue; they change only the `top` of the thread's own magazines. */
+ * Fast paths continue; they change only the `top` of the thread's own magazines.
+ *
+ * A signal handler's thread may itself be inside, or change a magazine. What is half done then may not add up, and the
+ * thread may hold a lock: there is no answer, nor in the child of a fork in that handler before the call has ended. */
 #include "thread/verify.h"
 
 #include "cache/verify.h"
@@ -61,6 +64,7 @@ static void check_caches(hak_check_t *check, const uint64_t carved[HAK_CLASS_COU
 size_t hak_verify(void) {
     hak_check_t check = {0};
     uint64_t carved[HAK_CLASS_COUNT + 1];
+    if (hak_gate_is_inside() || hak_cache->changing) return SIZE_MAX;
     /* In a fork handler: a thread that has the lock waits at the caller's gate. */
     const bool in_fork = hak_gate_is_mine();
     if (!in_fork) hak_lock_acquire_apart(&verify_lock);

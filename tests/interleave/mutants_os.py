@@ -212,7 +212,7 @@ MUTANTS = [
      r"(if \(await_others\(ms\)\) return true;\s*)hak_gate_open\(\);",
      r"\1"),
     ("gate", "a report does not mind that its own thread is inside",
-     r"if \(is_inside\(\)\) return false;",
+     r"if \(hak_gate_is_inside\(\)\) return false;",
      r""),
     ("gate", "a report opens what a fork has closed",
      r"if \(ms == 0\) return false;",
