@@ -175,6 +175,9 @@ uint64_t hak_shard_classes(unsigned shard, unsigned word);
 /* Blocks of a class that programs or caches hold; a sum that no lock makes exact. */
 size_t hak_shard_in_use(unsigned class_index);
 
+/* Bytes of free blocks in the slabs of a shard, as far as their pages are there; a sum as above. */
+size_t hak_shard_spare_bytes(unsigned shard);
+
 /* True when no more slabs are made for a class: addresses are short, and its blocks are cut to measure
  * (large/fine_grain.h). They cannot have debug records, of which there is one for each 2 KiB, and HARDENED's
  * states belong to blocks of classes. */

@@ -104,6 +104,17 @@ HAK_NEXT size_t hak_bin_spare_bytes(const hak_bin_t *bin, unsigned class_index) 
     return bytes >= HAK_SPARE_LEAST ? bytes : 0;
 }
 
+HAK_NEXT size_t hak_shard_spare_bytes(unsigned shard) {
+    size_t bytes = 0;
+    for (unsigned w = 0; w < HAK_SHARD_CLASS_WORDS; w++)
+        for (uint64_t has = hak_shard_classes(shard, w); has; has &= has - 1) {
+            const unsigned class_index = w * 64 + hak_lowest_bit(has);
+            const size_t spare = hak_load_relaxed(&hak_bin_of(shard, class_index)->spare);
+            bytes += spare * hak_dyn_size_of(class_index);
+        }
+    return bytes;
+}
+
 HAK_OUT_OF_LINE void hak_bin_look_at_spare(const hak_bin_t *bin, unsigned shard,
                                            unsigned class_index) {
     /* So much is seldom free: small processes need no closer look, nor its code. */

@@ -23,6 +23,10 @@
  *   mark   in use at `mark_ms`, when it last went lower than ever since `top`, or higher than ever since `low`, by a
  *          NEAR_PART of `fallen`
  *
+ * Free blocks in slabs that also hold blocks in use are not in use. A program that frees its heap at random empties hardly
+ * any slab before its last frees, and then all at once: nobody would come to give them back, and a cache that keeps a
+ * block in a hundred would keep most slabs.
+ *
  * Memory may also be free in gaps between what is in use, where hardly anything falls: what comes next does not fit,
  * or belongs to another tier. Only a page that is touched after others were given back tells that they were missed.
  *
@@ -35,18 +39,21 @@
 #include "large/huge.h"
 #include "large/large.h"
 #include "options/options.h"
+#include "os/os.h"
 #include "pool/pool.h"
+#include "shard/shard.h"
 
 enum {
     LEAST = 16 * 1024 * 1024, /* bytes that are kept unless the delay is 0 */
     PART = 64,                /* of the recent peak */
     MISSED_PART = 2,          /* of memory in use */
     SOFT_PART = 16,           /* of LIMIT_SOFT, which a swing must not cross */
-    FALL_PART = 4,            /* of what is gone: when no more is left, a heap is emptied */
-    NEAR_PART = 8,            /* of a fall: memory in use that moves by less stays where it is */
-    STEP = 512 * 1024,        /* less is not worth a piece, and is kept in any case */
-    LOOK_MS = 10,             /* a look no sooner, unless what is in use has changed by... */
-    LOOK_PART = 8,            /* ...this part of it, and a STEP */
+    FALL_PART = 8,            /* of what is gone: when no more is left, a heap is emptied */
+    MORE_PART = 8,     /* of what may be kept: a heap that has no more pages need not be emptied */
+    NEAR_PART = 8,     /* of a fall: memory in use that moves by less stays where it is */
+    STEP = 512 * 1024, /* less is not worth a piece, and is kept in any case */
+    LOOK_MS = 10,      /* a look no sooner, unless what is in use has changed by... */
+    LOOK_PART = 8,     /* ...this part of it, and a STEP */
     INTERVAL_MS = 250,
     INTERVALS_MOST = 32, /* after so many 1.4 % are left of what was learnt */
     DOUBLINGS_MOST = 6,  /* of an interval: 16 s */
@@ -92,10 +99,16 @@ HAK_COMMON size_t hak_purge_ahead_excess(void) {
     return dirty > most + STEP ? dirty - most : 0;
 }
 
+/* Bytes of free blocks in slabs. In a program with threads the bins are many and others write them; it has a helper. */
+static size_t spare_now(void) {
+    return hak_os_is_single_threaded() ? hak_shard_spare_bytes(hak_shard_here()) : 0;
+}
+
 /* A large heap's units are used units even where all of their pages have gone back: nothing without pages is in use. */
 static size_t in_use(void) {
     size_t pool = hak_load_relaxed(&hak_pool_stats.used_units) * HAK_UNIT_SIZE;
-    size_t most = pool - hak_min(pool, hak_large_idle_about()) + hak_huge_bytes();
+    size_t free_inside = hak_large_idle_about() + spare_now();
+    size_t most = pool - hak_min(pool, free_inside) + hak_huge_bytes();
     return hak_min(most, hak_commit_bytes());
 }
 
@@ -212,7 +225,9 @@ void hak_purge_ahead_look(uint64_t now_ms) {
                   hak_min(ahead.missed, used / MISSED_PART);
     if (hak_option(HAK_OPTION_PURGE_DELAY_MS) == 0) most = STEP;
     hak_store_relaxed(&ahead.kept, soft ? hak_min(most, soft / SOFT_PART) : most);
-    hak_store_relaxed(&ahead.falls, used == ahead.low && ahead.fallen / FALL_PART > used);
+    const bool has_more = hak_commit_bytes() > most + most / MORE_PART;
+    hak_store_relaxed(&ahead.falls,
+                      used == ahead.low && ahead.fallen / FALL_PART > used && has_more);
     hak_store_relaxed(&ahead.rests, ahead.rested != 0);
 }
 

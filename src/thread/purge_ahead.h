@@ -7,7 +7,7 @@
  * that are a little behind. */
 size_t hak_purge_ahead_excess(void);
 
-/* Most of what was in use is gone, and it still falls, as far as the last look has seen. */
+/* Most of what was in use is gone, it still falls, and more has pages than may be kept, as far as the last look has seen. */
 bool hak_purge_ahead_falls(void);
 
 /* What is in use has stayed about where it was for as long as free memory keeps its pages, and has not risen since,

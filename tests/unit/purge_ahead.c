@@ -261,6 +261,25 @@ static void little_that_is_missed_keeps_little(const void *unused) {
     CHECK(is_about(kept(), LEAST_MIB), "%zu MiB are kept", kept());
 }
 
+/* One block in 64 is left, so no slab is free. */
+static void free_blocks_beside_others_are_not_in_use(const void *unused) {
+    enum { BLOCKS = 128 << 10, SIZE = 512, LEFT = 64 };
+    static void *blocks[BLOCKS];
+    (void)unused;
+    begin();
+    spend(0, LOOK_MS);
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        blocks[i] = hakmem_malloc(SIZE);
+        CHECK(blocks[i] != NULL, "no memory");
+    }
+    spend(0, LOOK_MS);
+    CHECK(!hak_purge_ahead_falls(), "a full heap is being emptied");
+    for (unsigned i = 0; i < BLOCKS; i++)
+        if (i % LEFT != 0) hakmem_free(blocks[i]);
+    spend(0, LOOK_MS);
+    CHECK(hak_purge_ahead_falls(), "a heap in which one block in %d is left is not empty", LEFT);
+}
+
 static void each(void **state) {
     (void)state;
     unit_child(looks_are_few, NULL, 20, "looks");
@@ -278,6 +297,7 @@ static void each(void **state) {
     unit_child(the_missed_are_few, NULL, 20, "steady gaps");
     unit_child(no_more_is_missed_than_was_in_use, NULL, 20, "gaps of a small program");
     unit_child(little_that_is_missed_keeps_little, NULL, 20, "small gaps");
+    unit_child(free_blocks_beside_others_are_not_in_use, NULL, 20, "free blocks in slabs");
 }
 
 int main(int argc, char **argv) {
