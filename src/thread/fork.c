@@ -58,6 +58,7 @@ static void before_fork(void) {
     /* With one thread nobody else can hold a lock, and a fork in a signal handler that interrupted
      * malloc must not wait for its own thread. */
     if (hak_os_is_single_threaded()) return;
+    hak_helper_look_whose(); /* else it waits for the helper of another process */
     if (hak_gate_close(_IO_list_lock, _IO_list_unlock)) hak_gate_thread.forks++;
 }
 

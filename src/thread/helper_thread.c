@@ -33,6 +33,10 @@
  *       the helper, whose last store is NONE, and stores OWN. Until then the state is the parent's: nobody reaps. Rejected: OWN
  *       by the CAS. Another thread took the ENDED that was still there for its own, and joined the parent's helper
  *   P3  nobody joins an inherited helper: E3 looks at the word
+ *   P4  the clone may have come in the midst of a round. So who forgets the helper in P2 takes the purge work from it
+ *       (hak_purge_disown) and its post from the gate, where a fork would wait for it for ever; a fork looks at the word
+ *       first. The helper has a number and a post of its own for that. A lock that it holds at that moment stays held:
+ *       nothing tells whose it is. The helper purges without a lock, so that is seldom
  *
  * Where all threads end by the system call itself, which nobody learns of, the helper keeps the process alive, deaf to
  * SIGTERM. Rejected: to let it get that signal. The kernel gives a signal of the process to any thread that does not
@@ -57,6 +61,7 @@
 #include "large/view.h"
 #include "options/options.h"
 #include "os/cpu.h"
+#include "os/gate.h"
 #include "os/os.h"
 #include "os/own_word.h"
 #include "os/program.h"
@@ -92,6 +97,8 @@ static _Atomic uint32_t urged HAK_OWN_LINE; /* 1: a thread has noted work that m
 
 static _Atomic(hak_own_word_t *) mark HAK_READ_OFTEN; /* NULL: not yet, or the kernel has none */
 static pthread_t handle; /* the helper writes it before ENDED; who reaps reads it */
+static uintptr_t number; /* the helper writes it before AWAKE, and 0 before ENDED; see P4 */
+static hak_gate_post_t post;
 
 /* The helper writes; dirty units that are stuck while it sleeps, as others see after they saw it asleep. */
 static _Atomic size_t stuck_units;
@@ -178,9 +185,25 @@ static bool rest(unsigned period_ms) {
     return true;
 }
 
+static void join_gate(void) {
+    static bool is_listed; /* used by the helper only, of which there is one */
+    hak_gate_take(&post);
+    if (!is_listed) hak_gate_list(&post);
+    is_listed = true;
+    hak_gate_use(&post);
+    number = hak_os_thread();
+}
+
+/* Behind it the thread does not enter the gate any more. */
+static void leave_gate(void) {
+    number = 0;
+    hak_gate_release(&post);
+}
+
 static void *run(void *unused) {
     (void)unused;
     hak_watcher_t watcher = hak_purge_watcher();
+    join_gate();
     left.bytes = 0;
     hak_os_become_helper();
     hak_store_release(&hak_helper_state, AWAKE);
@@ -189,6 +212,7 @@ static void *run(void *unused) {
         size_t period = hak_min(hak_max((size_t)delay_ms / 2, PERIOD_LEAST_MS), PERIOD_MOST_MS);
         if (watcher) watcher(false);
         if (!rest((unsigned)period)) {
+            leave_gate();
             pthread_detach(pthread_self());
             hak_store_release(&hak_helper_state, REFUSED);
             return NULL;
@@ -198,6 +222,7 @@ static void *run(void *unused) {
             sleep_until_needed(delay_ms);
         }
     }
+    leave_gate();
     handle = pthread_self();
     atomic_store(&hak_helper_state, ENDED); /* E2; partner: reap, see_it_end */
     hak_os_futex_wake(&hak_helper_state, true);
@@ -209,17 +234,20 @@ static bool is_inherited(void) {
     return word && hak_load_acquire(&word->owner) != HAK_WORD_OWN; /* partner: disown */
 }
 
-/* P2. */
+/* P2, P4. */
 static HAK_BEHIND void disown(void) {
     uint32_t inherited = HAK_WORD_INHERITED;
     hak_own_word_t *word = hak_load_relaxed(&mark);
     if (!hak_cas_acquire(&word->owner, &inherited, HAK_WORD_CLAIMED)) return;
+    hak_purge_disown(number);
+    hak_gate_take(&post); /* from the helper that is not there */
+    hak_gate_release(&post);
     hak_helper_forget();
     hak_store_release(&word->owner, HAK_WORD_OWN); /* partner: is_inherited */
 }
 
 /* Partner: P1. */
-static void look_whose(void) {
+void hak_helper_look_whose(void) {
     if (hak_load_acquire(&hak_helper_state) != NONE && HAK_UNLIKELY(is_inherited())) disown();
 }
 
@@ -245,7 +273,7 @@ static bool is_on_its_way(uint32_t state) {
 
 /* E1. */
 static HAK_BEHIND void see_it_end(void) {
-    look_whose();
+    hak_helper_look_whose();
     uint32_t state = atomic_load(&hak_helper_state);
     for (unsigned naps = 0; naps < END_NAPS && is_on_its_way(state) && hak_thread_count() == 0;
          naps++) {
@@ -286,7 +314,7 @@ static HAK_SLOW_PATH void start(void) {
         hak_store_relaxed(&hak_helper_state, REFUSED);
         return;
     }
-    look_whose();
+    hak_helper_look_whose();
     if (HAK_UNLIKELY(hak_load_relaxed(&hak_helper_state) == ENDED)) reap();
     sigset_t all, before;
     sigfillset(&all);
@@ -320,7 +348,7 @@ void hak_helper_start_early(void) {
 }
 
 HAK_BEHIND bool hak_helper_is_here(void) {
-    look_whose();
+    hak_helper_look_whose();
     return !is_inherited() && hak_helper_runs();
 }
 
@@ -344,7 +372,7 @@ void hak_helper_wake_up(void) {
 }
 
 void hak_helper_note(void) {
-    look_whose();
+    hak_helper_look_whose();
     if (hak_load_relaxed(&noted)) return;
     hak_store_relaxed(&noted, true);
     atomic_thread_fence(memory_order_seq_cst);

@@ -12,6 +12,8 @@ void hak_helper_wake_up(void);
 void hak_helper_note(void); /* the program is at work: a look is due once it rests */
 void hak_helper_urge(void); /* something is noted that does not wait for its next round */
 void hak_helper_forget(void);
+void hak_helper_look_whose(
+    void); /* in the child of a clone without fork handlers: forgets the parent's */
 /* A thread that no longer counts is about to end: if none counts any more, the helper ends before it. */
 void hak_helper_outlive(void);
 

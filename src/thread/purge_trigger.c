@@ -456,6 +456,16 @@ void hak_purge_for(size_t size) {
     purge_all(cache);
 }
 
+/* By the owner, or in place of one that is not there any more: it may have taken a note, and not yet what it stands for. */
+static HAK_BEHIND void begin_anew(void) {
+    if (hak_load_relaxed(&hak_shard_grown)) hak_budget_note(HAK_NOTE_GROWN);
+    if (hak_load_relaxed(&hak_shard_visits_due)) hak_budget_note(HAK_NOTE_VISIT);
+    hak_purge_ahead_forget();
+    works[present].pass.stages = works[present].ahead.stages = 0;
+    end_pass();
+    hak_store_release(&owner, 0); /* partner: become_owner */
+}
+
 HAK_BEHIND void hak_purge_forget(void) {
     hak_tick_hurry(); /* a watched program gets a helper of its own */
     if (HAK_UNLIKELY(hak_load_relaxed(&owner) == hak_os_thread())) {
@@ -463,11 +473,9 @@ HAK_BEHIND void hak_purge_forget(void) {
         is_left_behind = true;
         present ^= 1;
     }
-    /* Who owned the work may have taken a note, and not yet what it stands for. */
-    if (hak_load_relaxed(&hak_shard_grown)) hak_budget_note(HAK_NOTE_GROWN);
-    if (hak_load_relaxed(&hak_shard_visits_due)) hak_budget_note(HAK_NOTE_VISIT);
-    hak_purge_ahead_forget();
-    works[present].pass.stages = works[present].ahead.stages = 0;
-    end_pass();
-    hak_store_relaxed(&owner, 0);
+    begin_anew();
+}
+
+HAK_BEHIND void hak_purge_disown(uintptr_t thread) {
+    if (thread && hak_load_relaxed(&owner) == thread) begin_anew();
 }

@@ -49,3 +49,7 @@ hak_watcher_t hak_purge_watcher(void); /* NULL for none */
 
 /* In the child of a fork. */
 void hak_purge_forget(void);
+
+/* The same in the child of a clone without fork handlers, where the owner of the work is a thread that stayed behind. One
+ * thread calls it, and others may run. */
+void hak_purge_disown(uintptr_t thread);

@@ -23,6 +23,7 @@
 #include "region/verify.h"
 #include "region/region.h"
 #include "shard/verify.h"
+#include "thread/helper_thread.h"
 #include "thread/thread.h"
 
 /* One at a time; apart from the gate, which a second one would wait for. */
@@ -65,6 +66,7 @@ size_t hak_verify(void) {
     hak_check_t check = {0};
     uint64_t carved[HAK_CLASS_COUNT + 1];
     if (hak_gate_is_inside() || hak_cache->changing) return SIZE_MAX;
+    hak_helper_look_whose();
     /* In a fork handler: a thread that has the lock waits at the caller's gate. */
     const bool in_fork = hak_gate_is_mine();
     if (!in_fork) hak_lock_acquire_apart(&verify_lock);

@@ -17,6 +17,8 @@
 enum {
     HELPER = 1, /* its number among the threads */
     MUCH = WAKE_UNITS,
+    THIS_HELPER = 0x100, /* by its pointer */
+    PARENTS_HELPER = 0x200,
     ROUNDS_MAX = 1, /* naps of the helper that end before the program does something */
 };
 
@@ -30,6 +32,8 @@ static struct {
     _Atomic unsigned locked; /* dirty units that no round can give back */
     _Atomic unsigned former; /* slabs that stocks keep (src/shard/stock.h) */
     _Atomic bool closed;     /* they keep none */
+    _Atomic bool owned;      /* a helper that stayed behind has the purge work */
+    _Atomic bool inside;     /* and is inside the gate */
 } world __attribute__((aligned(64)));
 
 /* The scenario's own, in a line of its own. */
@@ -75,6 +79,26 @@ ASKED int pthread_join(pthread_t thread, void **result) {
 
 int64_t hak_option(hak_option_t option) {
     return option == HAK_OPTION_PURGE_DELAY_MS ? (int64_t)hak_load_relaxed(&world.delay) : 1;
+}
+
+/* The gate, for the one post: the helper's own, or what is left of it in the child of a clone. */
+uintptr_t hak_os_thread(void) { return THIS_HELPER; }
+void hak_gate_list(hak_gate_post_t *its) { (void)its; }
+void hak_gate_use(hak_gate_post_t *its) { (void)its; }
+void hak_gate_take(hak_gate_post_t *its) {
+    (void)its;
+    atomic_store(&world.inside, false);
+}
+void hak_gate_release(hak_gate_post_t *its) {
+    (void)its;
+    EXPLORE_CHECK(!atomic_load(&world.inside), "nobody's post is inside");
+}
+
+void hak_purge_disown(uintptr_t thread) {
+    EXPLORE_CHECK(atomic_load(&hak_helper_state) != NONE, "a new helper before the work is free");
+    EXPLORE_CHECK(atomic_load(&world.owned) && thread == PARENTS_HELPER,
+                  "the work is taken from %#zx", (size_t)thread);
+    atomic_store(&world.owned, false);
 }
 
 static hak_own_word_t own_word __attribute__((aligned(64)));
@@ -200,6 +224,9 @@ static void begin(unsigned threads) {
     hak_store_relaxed(&world.locked, 0);
     hak_store_relaxed(&world.former, 0);
     hak_store_relaxed(&world.closed, false);
+    hak_store_relaxed(&world.owned, false);
+    hak_store_relaxed(&world.inside, false);
+    number = 0;
     stuck_units = 0;
     model.now_ms = 0;
     hak_store_relaxed(&hak_pool_stats.used_units, HEAP_UNITS);
@@ -233,6 +260,9 @@ static void prepare_child(void) {
     begin(2);
     hak_store_relaxed(&hak_helper_state, states[explore_choose(sizeof states / sizeof *states)]);
     own_word.owner = HAK_WORD_INHERITED;
+    number = PARENTS_HELPER;
+    hak_store_relaxed(&world.owned, true);
+    hak_store_relaxed(&world.inside, true);
     model.started = model.joined = 0;
     model.has_ended = true; /* nobody is there to end */
     model.helper = NULL;
@@ -426,6 +456,8 @@ static void finally_own(void) {
     EXPLORE_CHECK(hak_helper_state == (model.started ? STARTING : NONE),
                   "%u helpers, and the state is %u", model.started, hak_helper_state);
     EXPLORE_CHECK(model.joined == 0, "the parent's helper is joined");
+    EXPLORE_CHECK(!atomic_load(&world.owned), "the parent's helper still has the work");
+    EXPLORE_CHECK(!atomic_load(&world.inside), "a fork would wait for the parent's helper");
 }
 
 static const char *describe(const volatile void *variable) {
@@ -443,6 +475,8 @@ static const char *describe(const volatile void *variable) {
            : variable == &world.delay                ? "the delay"
            : variable == &world.former               ? "the former slabs"
            : variable == &world.closed               ? "whether stocks are closed"
+           : variable == &world.owned                ? "whether the parent's helper has the work"
+           : variable == &world.inside               ? "whether it is inside the gate"
                                                      : NULL;
 }
 
@@ -513,6 +547,7 @@ int main(int argc, char **argv) {
     memory_track(&urged, sizeof urged);
     memory_track(&mark, sizeof mark);
     memory_track(&own_word, sizeof own_word);
+    memory_track(&number, sizeof number);
     memory_track(&stuck_units, sizeof stuck_units);
     memory_track(&hak_pool_stats, sizeof hak_pool_stats);
     memory_track(&hak_huge_stats, sizeof hak_huge_stats);
