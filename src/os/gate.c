@@ -304,11 +304,21 @@ HAK_NEXT static bool await_others(uint64_t tries) {
     return all;
 }
 
+/* Closes for a round, with the caller's lock; true when the thread had closed already. Nobody waits at the gate with
+ * that lock: a handler that interrupts the thread which has closed it may fork, and wants the lock. */
+static bool shut_with(void (*lock)(void), void (*unlock)(void)) {
+    for (;; wait_until_open()) {
+        if (lock) lock();
+        if (nest()) return true;
+        if (shut()) return false;
+        if (unlock) unlock();
+    }
+}
+
 /* One round of a close. A fork that interrupts its own thread inside, or in a fork, has one round
  * only. */
-static bool close_once(uint64_t ms) {
-    const bool nested = nest(), interrupts = nested || hak_gate_is_inside();
-    while (!nested && !shut()) wait_until_open();
+static bool await_once(uint64_t ms, bool nested) {
+    const bool interrupts = nested || hak_gate_is_inside();
     if (await_others(interrupts ? INTERRUPTED_MS : ms) || interrupts) return true;
     hak_gate_open();
     return false;
@@ -316,8 +326,8 @@ static bool close_once(uint64_t ms) {
 
 HAK_BEHIND bool hak_gate_close(void (*lock)(void), void (*unlock)(void)) {
     for (uint64_t ms = ROUND_MS;; ms *= 2) {
-        if (lock) lock();
-        if (close_once(ms)) return hak_gate_is_mine();
+        const bool nested = shut_with(lock, unlock);
+        if (await_once(ms, nested)) return hak_gate_is_mine();
         if (unlock) unlock();
         hak_os_sleep_ms((unsigned)(ms / PAUSE_PART));
     }

@@ -69,7 +69,8 @@
  * twice as long as the one before, so that threads that leave slowly, as on a busy machine, cannot
  * hold up the fork for ever. Rounds do not help where libc holds a lock of its own while its fork
  * runs these handlers (musl, glibc before 2.36): the handler's fork waits for that lock, and the
- * two forks wait for each other for ever.
+ * two forks wait for each other for ever. For the same reason no fork waits at a closed gate with such a
+ * lock: the thread that has closed the gate, for a verification or a report, may fork in a handler.
  *
  * A thread that waits at the gate counts as outside whatever its depth: a handler that interrupts
  * the wait enters and leaves as if it had interrupted a thread outside.

@@ -234,6 +234,10 @@ static const explore_scenario_t scenarios[] = {
      prepare_rounds,
      {fork_with_streams_inside, fork_with_streams},
      RULES},
+    {"a fork in a handler that interrupts a verification, and a fork",
+     prepare_one,
+     {verify_interrupted, fork_with_streams},
+     RULES},
 };
 
 int main(int argc, char **argv) {

@@ -331,3 +331,17 @@ static void fork_with_streams_inside(void) {
     fork_with_streams();
     hak_gate_leave();
 }
+
+/* A verification closes the gate and holds no lock. A handler that interrupts it forks. */
+static void handler_forks_with_streams(void) {
+    if (explore_thread() != 1) return; /* the other one has the lock, which is not recursive here */
+    EXPLORE_CHECK(hak_gate_close(lock_streams, unlock_streams), "the gate is not the fork's");
+    check_closed();
+    hak_gate_open();
+    unlock_streams();
+}
+static void verify_interrupted(void) {
+    handler = handler_forks_with_streams;
+    fork_and_open();
+    handler = NULL;
+}
