@@ -26,6 +26,7 @@
 #include "live_stats/live.h"
 #include "options/environment.h"
 #include "options/options.h"
+#include "os/fault.h"
 #include "os/os.h"
 #include "os/program.h"
 #include "policy/dyn_size.h"
@@ -34,6 +35,7 @@
 #include "debug_record/record.h"
 #include "region/region.h"
 #include "stats/exit.h"
+#include "stats/heap_profile.h"
 #include "thread/fork.h"
 #include "thread/purge_trigger.h"
 #include "thread/thread.h"
@@ -70,6 +72,14 @@ static HAK_BEHIND void report(void *unused) {
 int __cxa_atexit(void (*function)(void *), void *argument, void *file);
 #endif
 
+/* What would run this code when it is not there any more. The others: fork handlers belong to the library (thread/fork.c),
+ * and it has no helper thread. */
+static HAK_BEHIND void forsake(void) {
+    hak_thread_forsake();
+    hak_heap_profile_leave_signal();
+    hak_os_leave_faults();
+}
+
 /* Runs after main and all atexit handlers, in each process that ends by exit() or a return from
  * main, children of a fork included; not in one that _exit or a signal ends. In a library that has the archive
  * in it, also when dlclose unmaps it: threads that used it end later.
@@ -79,7 +89,7 @@ int __cxa_atexit(void (*function)(void *), void *argument, void *file);
  * allocated: that of the loader's own handler, which runs now. musl's exit() does not: there the reports are of now. */
 __attribute__((destructor)) static void finish(void) {
     const bool goes = hak_os_may_be_unloaded();
-    if (HAK_UNLIKELY(goes)) hak_thread_forsake();
+    if (HAK_UNLIKELY(goes)) forsake();
     if (HAK_LIKELY(!hak_stats_wanted() && !hak_samples_on())) return;
 #ifdef __GLIBC__
     if (!goes && __cxa_atexit(report, NULL, NULL) == 0) return;

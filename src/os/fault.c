@@ -41,6 +41,8 @@ static void handle(int number, siginfo_t *info, void *context) {
     call_next(number, info, context);
 }
 
+static const int numbers[] = {SIGSEGV, SIGBUS};
+
 void hak_os_on_fault(hak_os_fault_t look) {
     struct sigaction action;
     memset(&action, 0, sizeof action);
@@ -48,6 +50,13 @@ void hak_os_on_fault(hak_os_fault_t look) {
     action.sa_flags = SA_SIGINFO | SA_ONSTACK;
     sigemptyset(&action.sa_mask);
     looker = look;
-    sigaction(SIGSEGV, &action, &before[0]);
-    sigaction(SIGBUS, &action, &before[1]);
+    for (unsigned i = 0; i < 2; i++) sigaction(numbers[i], &action, &before[i]);
+}
+
+HAK_BEHIND void hak_os_leave_faults(void) {
+    struct sigaction now;
+    for (unsigned i = 0; looker && i < 2; i++)
+        if (sigaction(numbers[i], NULL, &now) == 0 && now.sa_flags & SA_SIGINFO &&
+            now.sa_sigaction == handle)
+            sigaction(numbers[i], &before[i], NULL);
 }

@@ -10,3 +10,6 @@ typedef void (*hak_os_fault_t)(uintptr_t address);
  * none, the default action ends the process. A handler that the program installs later replaces
  * ours; then `look` runs only if that handler calls the one it has replaced. */
 void hak_os_on_fault(hak_os_fault_t look);
+
+/* Puts the handlers back that were there before, where the process still has ours. */
+void hak_os_leave_faults(void);

@@ -137,6 +137,7 @@ typedef enum {
     HAK_OS_SIGNAL_REFUSED
 } hak_os_signal_t;
 hak_os_signal_t hak_os_on_signal(int number, void (*handler)(int));
+void hak_os_leave_signal(int number); /* its action is the default one again */
 
 /* True when the process calls `handler` at a signal. */
 bool hak_os_handles(int number, void (*handler)(int));

@@ -401,6 +401,12 @@ HAK_BEHIND hak_os_signal_t hak_os_on_signal(int number, void (*handler)(int)) {
     return sigaction(number, &action, NULL) == 0 ? HAK_OS_SIGNAL_TAKEN : HAK_OS_SIGNAL_REFUSED;
 }
 
+HAK_BEHIND void hak_os_leave_signal(int number) {
+    const struct sigaction action = {.sa_handler = SIG_DFL};
+    HAK_KEEP_ERRNO();
+    sigaction(number, &action, NULL);
+}
+
 HAK_BEHIND bool hak_os_handles(int number, void (*handler)(int)) {
     struct sigaction now;
     HAK_KEEP_ERRNO();

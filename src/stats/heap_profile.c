@@ -412,3 +412,8 @@ unsigned hak_heap_profile_signal(void) {
     bool is_on = hak_samples_on() && hak_option(HAK_OPTION_PROF) && number;
     return is_on && hak_os_handles(number, on_signal) ? (unsigned)number : 0;
 }
+
+HAK_BEHIND void hak_heap_profile_leave_signal(void) {
+    const unsigned number = hak_heap_profile_signal();
+    if (number) hak_os_leave_signal((int)number);
+}

@@ -28,3 +28,6 @@ void hak_heap_profile_start(void);
 /* The signal at which this process writes a profile now; 0 when it writes none, or the program handles
  * the signal. */
 unsigned hak_heap_profile_signal(void);
+
+/* Before the handler's code goes: the signal has its default action again. */
+void hak_heap_profile_leave_signal(void);

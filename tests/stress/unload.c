@@ -1,10 +1,11 @@
 /* unload.c - a library that has the archive in it allocates and is closed; forks after that run none of its code, nor
- * do threads that have used it, when they end, nor a thread of its own.
+ * do threads that have used it, when they end, nor a thread of its own; nor do signals.
  *
  *     unload LIBRARY */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,6 +25,17 @@ static bool is_mapped(const char *path) {
     return found;
 }
 
+enum { SIGNALS = 64 };
+
+/* Handlers of all signals, one after the other. Those of libc cannot be read. */
+static void read_handlers(void (**handlers)(int)) {
+    for (int number = 1; number <= SIGNALS; number++) {
+        struct sigaction action = {.sa_handler = SIG_DFL};
+        sigaction(number, NULL, &action);
+        handlers[number - 1] = action.sa_handler;
+    }
+}
+
 static bool (*allocate)(void), (*allocate_much)(void);
 static pthread_barrier_t used, closed;
 
@@ -38,8 +50,10 @@ int main(int argc, char **argv) {
     static char much;
     pthread_t threads[2];
     int status;
+    void (*before[SIGNALS])(int), (*after[SIGNALS])(int);
     CHECK(argc > 1, "usage: unload LIBRARY");
     watchdog(50, "a fork");
+    read_handlers(before);
     void *library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
     CHECK(library != NULL, "%s", dlerror());
     *(void **)&allocate = dlsym(library, "allocate");
@@ -51,6 +65,9 @@ int main(int argc, char **argv) {
         CHECK(pthread_create(&threads[i], NULL, use, i ? &much : NULL) == 0, "no thread");
     pthread_barrier_wait(&used);
     CHECK(dlclose(library) == 0 && !is_mapped(argv[1]), "it stays");
+    read_handlers(after);
+    for (unsigned i = 0; i < SIGNALS; i++)
+        CHECK(after[i] == before[i], "signal %u has a handler that is not there", i + 1);
     proc_sleep_ms(600); /* a helper would wake */
     pthread_barrier_wait(&closed);
     for (unsigned i = 0; i < 2; i++) pthread_join(threads[i], NULL);
