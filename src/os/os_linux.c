@@ -57,25 +57,6 @@ HAK_COMMON size_t hak_os_page_size(void) {
     return size;
 }
 
-static uint64_t read_clock(clockid_t clock) {
-    HAK_KEEP_ERRNO();
-    struct timespec now = {0, 0};
-    clock_gettime(clock, &now);
-    return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
-}
-
-#if HAKMEM_DEBUG
-uint64_t hak_os_now_ns(void) {
-    HAK_KEEP_ERRNO();
-    struct timespec now = {0, 1};
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-#endif
-uint64_t hak_os_now_ms(void) { return read_clock(CLOCK_MONOTONIC_COARSE); }
-
-uint64_t hak_os_cpu_ms(void) { return read_clock(CLOCK_PROCESS_CPUTIME_ID); }
-
 bool hak_os_futex_wait_for(_Atomic uint32_t *word, uint32_t value, unsigned ms) {
     HAK_KEEP_ERRNO();
     struct timespec time = {ms / 1000, (long)(ms % 1000) * 1000000};

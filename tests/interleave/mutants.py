@@ -90,6 +90,7 @@ GROUPS = {
     ),
     "commit": ("src/commit/commit.c", ["tests/interleave/commit.c"], []),
     "dyn": ("src/classes/*.[ch]", ["tests/interleave/dyn.c"], []),
+    "clock": ("src/os/clock.c", ["tests/interleave/clock.c"], []),
     "lazy_table": ("src/meta/lazy_table.[ch]", ["tests/interleave/lazy_table.c"], []),
     # A room for two pieces.
     "room": (

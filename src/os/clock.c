@@ -1,0 +1,63 @@
+/* clock.c: the clocks.
+ *
+ * The clock that the engine goes by never goes back by a second or more, though that of the system may: in the child of a
+ * fork that is in another time namespace, or in a process that is restored on another machine. What is due next would
+ * else be so when the difference has passed, and until then nothing be given back. A jump ahead is like a long rest.
+ *
+ *   C1  one word has the newest unit of time that any thread has read, and how many units the system's clock has lost. A
+ *       thread loads it first (acquire), and then reads the clock: what it reads is not older, unless the clock went back
+ *   C2  later by a unit: a compare-and-swap notes it (release, pairs with C1). Earlier: one adds the difference to what is
+ *       lost; who fails begins again. Rejected: the word after the clock. A thread that is stopped between the two finds
+ *       a newer unit there, takes that for a jump, and the time of all threads runs ahead
+ *
+ * A unit is 1,024 ms, so that the line of the word is written once a second. */
+#include <time.h>
+
+#include "os/os.h"
+
+enum { UNIT_SHIFT = 10, LOST_SHIFT = 32 };
+
+static _Atomic uint64_t clock_word HAK_READ_OFTEN; /* C1: the newest unit; above it those lost */
+
+static uint64_t read_clock(clockid_t clock) {
+    HAK_KEEP_ERRNO();
+    struct timespec now = {0, 0};
+    clock_gettime(clock, &now);
+    return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
+}
+
+#if HAKMEM_DEBUG
+uint64_t hak_os_now_ns(void) {
+    HAK_KEEP_ERRNO();
+    struct timespec now = {0, 1};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+#endif
+
+HAK_FAST_PATH uint64_t read_with(uint64_t word) {
+    return read_clock(CLOCK_MONOTONIC_COARSE) + (word >> LOST_SHIFT << UNIT_SHIFT);
+}
+
+/* C2. */
+static HAK_OUT_OF_LINE uint64_t note_unit(uint64_t word) {
+    for (;;) {
+        const uint64_t now = read_with(word);
+        const uint32_t unit = (uint32_t)(now >> UNIT_SHIFT), newest = (uint32_t)word;
+        if (unit == newest) return now;
+        if (unit < newest)
+            (void)hak_cas_acq_rel(&clock_word, &word,
+                                  word + ((uint64_t)(newest - unit) << LOST_SHIFT));
+        else if (hak_cas_acq_rel(&clock_word, &word, word - newest + unit))
+            return now;
+        word = hak_load_acquire(&clock_word);
+    }
+}
+
+uint64_t hak_os_now_ms(void) {
+    const uint64_t word = hak_load_acquire(&clock_word);
+    const uint64_t now = read_with(word);
+    return HAK_LIKELY((uint32_t)(now >> UNIT_SHIFT) == (uint32_t)word) ? now : note_unit(word);
+}
+
+uint64_t hak_os_cpu_ms(void) { return read_clock(CLOCK_PROCESS_CPUTIME_ID); }
