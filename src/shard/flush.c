@@ -151,6 +151,32 @@ static HAK_OUT_OF_LINE size_t give_apart(void *const *end, size_t count, uint16_
     return (size_t)-next;
 }
 
+/* Sets the bit of a block, `at` being 2^32 times its index; false, and *twice, if it is set already. */
+HAK_FAST_PATH bool set_bit(uint64_t *mask, uint64_t at, bool *twice) {
+    *twice = hak_set_bit(mask, at >> 32);
+    return !*twice;
+}
+
+/* Sets the bits of the next blocks in a word that begins at `start`, up to a block that lies elsewhere or, and then
+ * *twice, whose bit is set already. The first one lies in the word. Returns the first one that is left. */
+HAK_FAST_PATH void *const *set_bits(void *const *next, void *const *end, uint64_t *mask,
+                                    uintptr_t start, uintptr_t bytes, uint64_t reciprocal,
+                                    bool *twice) {
+    /* One subtraction tells whether a block lies in the word, and gives its index there. */
+    uintptr_t offset = (uintptr_t)*next - start;
+    /* All bits are set after 64 blocks: if there are more, the loop ends before the batch does. */
+    if (HAK_LIKELY(end - next > 64)) {
+        while (set_bit(mask, offset * reciprocal, twice) &&
+               (next++, (offset = (uintptr_t)*next - start) < bytes)) {
+        }
+    } else {
+        while (set_bit(mask, offset * reciprocal, twice) && ++next != end &&
+               (offset = (uintptr_t)*next - start) < bytes) {
+        }
+    }
+    return next;
+}
+
 /* Gives the next blocks of a slab of the bin, word by word, up to one that is free already, one that
  * lies behind the last of the slab, or one of another slab; only the first, if that is alone in its
  * word. Returns the first one that is left. Lock held. */
@@ -161,6 +187,7 @@ HAK_FAST_PATH void *const *give_near(void *const *first, void *const *end, hak_u
     uint64_t *const bits = hak_slab_bits(slab);
     void *const *next = first;
     uintptr_t offset;
+    bool twice = false;
     while (next != end && (offset = (uintptr_t)*next - unit) < beyond) {
         const uint64_t at = offset * reciprocal;
         const uintptr_t begin = (at >> 38) * stride, bytes = hak_min(stride, beyond - begin);
@@ -175,17 +202,10 @@ HAK_FAST_PATH void *const *give_near(void *const *first, void *const *end, hak_u
                 continue;
             }
         }
-        /* One subtraction tells whether a block lies in the word, and gives its index there. */
-        const uintptr_t start = unit + begin;
-        offset -= begin;
-        do {
-            if (HAK_UNLIKELY(hak_set_bit(&mask, offset * reciprocal >> 32))) {
-                *word = mask; /* the block is free already */
-                return next;
-            }
-        } while (++next != end && (offset = (uintptr_t)*next - start) < bytes);
+        next = set_bits(next, end, &mask, unit + begin, bytes, reciprocal, &twice);
         *word = mask;
-        if (next == first + 1) break; /* so may be the others: see give_apart */
+        if (twice || next == first + 1)
+            break; /* if only the first, so may be the others: see give_apart */
     }
     return next;
 }

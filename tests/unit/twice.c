@@ -67,6 +67,22 @@ static void among_others(const void *unused) {
           slab_of(batch[0])->free_count);
 }
 
+/* All 64 blocks of a word, one of them again, and some of the next word. */
+static void behind_a_word(const void *unused) {
+    (void)unused;
+    enum { NEXT = 10 };
+    char *batch[64 + 1 + NEXT];
+    CHECK(hak_shard_take(HOME, SMALL, 1023, top, NULL) == 1023, "no slab of small blocks");
+    hak_unit_t *slab = slab_of(top[1]);
+    char *first = hak_slab_first(slab, &hak_classes[SMALL]);
+    for (size_t i = 0; i < 64; i++) batch[i] = first + 64 * (i * 5 % 64);
+    batch[64] = batch[3];
+    for (size_t i = 64; i < 64 + NEXT; i++) batch[1 + i] = first + 64 * i;
+    hak_shard_flush(HOME, SMALL, (void **)batch, 64 + 1 + NEXT);
+    CHECK(slab->free_count == 64 + NEXT + 1, "%u blocks are free", slab->free_count);
+    check_slab(slab);
+}
+
 /* Blocks of slabs that have colours. */
 static void with_colours(const void *unused) {
     (void)unused;
@@ -117,6 +133,7 @@ static const struct {
             {"from afar", from_afar, WORDS + 1},
             {"from afar and at home", from_both, WORDS + 1},
             {"among others", among_others, WORDS + 1},
+            {"behind a word", behind_a_word, 1},
             {"with colours", with_colours, 3},
             {"in a depot", in_a_depot, WORDS + 1},
             {"out of a depot", out_of_a_depot, SLABS}};
