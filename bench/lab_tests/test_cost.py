@@ -130,6 +130,20 @@ def test_the_environment_has_one_size():
         measure.padded({"LONG": "x" * measure.ENVIRONMENT_BYTES})
 
 
+def test_the_stack_lies_at_one_address_whatever_is_preloaded(build, tmp_path):
+    shutil.copy(build / "libbump.so", tmp_path / f"{'long' * 20}.so")
+    begins = set()
+    for libraries in ([], [f"{build}/libbump.so"], [f"{tmp_path}/{'long' * 20}.so"],
+                      [f"{build}/libbump.so", f"{build}/libfixed.so"]):  # fmt: skip
+        preload = ["-p", ":".join(libraries)] if libraries else []
+        words = measure.steady_environment({"A": "1"}, libraries, measure.ENVIRONMENT_BYTES)
+        begins.add(subprocess.run(
+            ["env", "-i", *words, build / "steady", *preload, "--",
+             "/usr/bin/cut", "-d ", "-f28", "/proc/self/stat"],
+            check=True, capture_output=True, text=True).stdout)  # fmt: skip
+    assert len(begins) == 1 and "\n" in begins.pop()
+
+
 def test_runs_at_the_same_time_have_folders_of_their_own(tmp_path):
     with measure.run_folder(tmp_path) as first, measure.run_folder(tmp_path) as second:
         assert first != second and len(str(first)) == len(str(second))

@@ -21,7 +21,8 @@ from .parts import Judge
 LIMIT = 1800.0  # seconds one run may take
 CACHES = ("--cache-sim=yes", "--I1=32768,8,64", "--D1=32768,8,64", "--LL=1048576,16,64")
 L1, L2 = ("I1mr", "D1mr", "D1mw"), ("ILmr", "DLmr", "DLmw")
-ENVIRONMENT_BYTES = 3072  # of all variables together
+ENVIRONMENT_BYTES = 3072  # of all variables together but LD_PRELOAD
+PRELOAD_BYTES = 1024  # of LD_PRELOAD, at most
 PLAIN = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/", "LC_ALL": "C", "TZ": "UTC"}
 SLOTS = 8  # folders for runs at the same time; their names are of one length
 CALLS = ("malloc", "calloc", "free")
@@ -59,6 +60,15 @@ def padded(variables, size=ENVIRONMENT_BYTES) -> list:
     if left < 0:
         raise LabError("the environment of the allocator is too long")
     return [*words, f"PAD={'x' * left}"]
+
+
+def steady_environment(variables, libraries, size) -> list:
+    """The same, with room for the LD_PRELOAD that `steady` adds: the stack begins below all of them,
+    and some programs seed their hashes from its addresses."""
+    if not libraries:
+        return padded({**variables, "NO_PRELOAD": ""}, size + PRELOAD_BYTES)
+    preload = "LD_PRELOAD=" + ":".join(libraries)
+    return padded(variables, size + PRELOAD_BYTES - len(preload) - 1)
 
 
 def _size(program) -> int:
@@ -105,13 +115,12 @@ class Meter:
         libraries += [] if program.folder else [self.fixed]
         ours = {} if program.folder else PLAIN
         variables = {**ours, **dict(program.environment), **allocator.environment, **(more or {})}
-        spent = sum(len(library) + 1 for library in libraries)
-        variables["LENGTH"] = "x" * max(0, 600 - spent)  # LD_PRELOAD comes on top
+        environment = steady_environment(variables, libraries, _size(program))
         with self._folder(program) as folder:
             preload = ["-p", ":".join(libraries)] if libraries else []
             words = [
-                "env", "-i", *padded(variables, _size(program)), *tool, self.steady, *options,
-                *preload, "--", *last, *self._words(program),
+                "env", "-i", *environment, *tool, self.steady, *options, *preload, "--",
+                *last, *self._words(program),
             ]  # fmt: skip
             outcome = self.launcher.run(
                 words, None, self.limit, folder=str(folder), before=self.before
