@@ -106,6 +106,7 @@ HAK_NEXT size_t hak_bin_spare_bytes(const hak_bin_t *bin, unsigned class_index) 
 
 HAK_NEXT size_t hak_shard_spare_bytes(unsigned shard) {
     size_t bytes = 0;
+    if (!hak_shard_is_made(shard)) return 0;
     for (unsigned w = 0; w < HAK_SHARD_CLASS_WORDS; w++)
         for (uint64_t has = hak_shard_classes(shard, w); has; has &= has - 1) {
             const unsigned class_index = w * 64 + hak_lowest_bit(has);
