@@ -53,6 +53,8 @@ WRONG = [
     (["heap_report", "/dev/zero"], "/dev/zero is not a file"),
     (["prof", "/dev/zero"], "/dev/zero is not a file"),
     (["prof", "/no/such"], "/no/such: no such file"),
+    (["prof", "/proc/self/mem"], "/proc/self/mem cannot be read: Input/output error"),
+    (["heap_report", "/proc/self/mem"], "/proc/self/mem cannot be read: Input/output error"),
     (["prof", HUGE], f"there is no process {HUGE}"),
     (["heap_report", "/dev/null"], "/dev/null is not a file"),
     (["heap_report", "/"], "/ is not a file"),

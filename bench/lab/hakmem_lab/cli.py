@@ -4,6 +4,7 @@ The standard library only: see front.py.
 """
 
 import argparse
+import codecs
 import errno
 import os
 import sys
@@ -54,9 +55,20 @@ def of_run(folder) -> None:
         raise BadInput(f"{folder} is not the folder of a run: no summary.json is in it")
 
 
+def _bytes_or_escapes(error):
+    """For stdout: a name of a file is written as the bytes that it is, what the terminal has no letter for as \\u...."""
+    try:
+        return codecs.lookup_error("surrogateescape")(error)
+    except UnicodeError:
+        return codecs.lookup_error("backslashreplace")(error)
+
+
 def whole(action) -> None:
     """Ends the process with action()'s status; output that cannot be written is one line, a reader
     that is gone none."""
+    codecs.register_error("names", _bytes_or_escapes)
+    if sys.stdout:
+        sys.stdout.reconfigure(errors="names")
     if sys.stderr is None:  # closed by the caller
         sys.stderr = open(os.devnull, "w")
     try:

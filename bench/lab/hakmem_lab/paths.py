@@ -11,6 +11,11 @@ PAGE = ROOT / "docs" / "PERF_COMPARISON_ALLOCATORS.md"
 WORKLOADS = ROOT / "bench" / "workloads"
 
 
+def readable(text) -> str:
+    """A word of the user's for tables, pages and drawings: bytes of it that are no UTF-8 become \\xff."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
 def build_folder(given=None) -> Path:
     """The CMake build folder: the option, else HAKMEM_BENCH_BUILD, else build/release."""
     return Path(given or os.environ.get("HAKMEM_BENCH_BUILD") or ROOT / "build" / "release").resolve()

@@ -17,7 +17,7 @@ from . import judge, machine, override, stats
 from .bench import PLAIN_WIDTH
 from .errors import BadInput, LabError
 from .launch import Launcher
-from .paths import WORKLOADS, build_folder, built
+from .paths import WORKLOADS, build_folder, built, readable
 from .progress import Meter
 from .tables import SUBJECT, SYSTEM
 
@@ -52,7 +52,7 @@ def jobs_for(words) -> list:
         except ValueError as error:
             raise BadInput(f"CMD: {error}: {words[0]}") from None
     if words:
-        title = " ".join(words)
+        title = readable(" ".join(words))
         title = title if len(title) <= TITLE_WIDTH else title[: TITLE_WIDTH - 4] + " ..."
         return [Job(title, tuple(words), {}, False)]
     scripts = sorted(WORKLOADS.glob("*.py"))

@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass
 
 from ..errors import BadInput, LabError
-from ..paths import WORKLOADS
+from ..paths import WORKLOADS, readable
 from ..workloads import PYTHON_ENVIRONMENT, choose_rows
 
 FREE_ENVIRONMENT = (("HAKMEM_BENCH_PREFAULT", "1"),)  # of our own programs: a fixed warm-up
@@ -155,4 +155,4 @@ def of_command(words) -> Program:
     where = shutil.which(words[0])
     if where is None:
         raise BadInput(f"there is no command '{words[0]}'")
-    return Program("command", " ".join(words), (where, *words[1:]))
+    return Program("command", readable(" ".join(words)), (where, *words[1:]))

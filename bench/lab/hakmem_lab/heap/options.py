@@ -23,6 +23,14 @@ def _is_device(path) -> bool:
     return stat.S_ISCHR(os.stat(path).st_mode) or stat.S_ISBLK(os.stat(path).st_mode)
 
 
+def _beginning(path) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(64).lstrip()
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read: {error.strerror}") from None
+
+
 def _check(named, beginnings) -> None:
     """Before anything is built or installed for them. A pipe is not opened, since it gives its text once."""
     if not named:
@@ -36,7 +44,7 @@ def _check(named, beginnings) -> None:
             raise BadInput(f"{source}: no such file{why}")
         elif os.path.isdir(source) or _is_device(source) or not os.access(source, os.R_OK):
             raise BadInput(f"{source} is not a file that can be read")
-        elif os.path.isfile(source) and not Path(source).open("rb").read(64).lstrip().startswith(beginnings):
+        elif os.path.isfile(source) and not _beginning(source).startswith(beginnings):
             raise BadInput(f"{source} is no heap profile of HAKMEM")
 
 

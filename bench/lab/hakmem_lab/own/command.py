@@ -12,7 +12,7 @@ from ..allocators import parse_libraries
 from ..bench import PLAIN_WIDTH
 from ..errors import BadInput, LabError
 from ..front import said
-from ..paths import ROOT
+from ..paths import ROOT, readable
 from ..tables import Row
 from . import find, show
 from .measure import Counters
@@ -25,9 +25,9 @@ KEPT = ("alloc", "lib", "base", "rounds", "limit", "minutes", "counts", "warm", 
 
 def row_of(words, folder) -> Row:
     """The program as a row of the lab."""
-    title = shlex.join(words)
+    title = readable(shlex.join(words))
     title = title if len(title) <= TITLE else title[: TITLE - 4] + " ..."
-    return Row("program", "program", title, words[0], (), kind="command",
+    return Row("program", "program", title, readable(words[0]), (), kind="command",
                words=(program_of(words), *words[1:]), folder=folder)  # fmt: skip
 
 
@@ -88,7 +88,7 @@ def _compare(options, session, allocators, folder, home, output) -> int:
     summary = session.run(
         [row], allocators, settings_of(options), folder, base=options.base,
         resume=bool(options.resume), counters=[counters.timeline, counters.counted],
-        options={**kept, "folder": home, "command": f"compare -- {shlex.join(options.words)}",
+        options={**kept, "folder": home, "command": readable(f"compare -- {shlex.join(options.words)}"),
                  "title": f"{row.title} on {len(allocators)} allocators"},
         # The goals of HAKMEM's own rows say nothing here.
         amend=lambda document: document.update(counters.found, verdict=[]),

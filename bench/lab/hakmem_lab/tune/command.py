@@ -17,7 +17,7 @@ from ..errors import LabError
 from ..front import said
 from ..own.command import row_of
 from ..own.measure import Kept
-from ..paths import ROOT
+from ..paths import ROOT, readable
 from ..progress import Meter
 from ..tables import SUBJECT
 from . import search, show
@@ -152,7 +152,7 @@ def _checked(options, session, hakmem, folder, home, found, goal):
     summary = session.run(
         [row_of(options.words, home)], [hakmem, won], settings, folder / "check",
         resume=bool(options.resume) and (folder / "check" / "setup.json").is_file(),
-        options={"command": f"tune -- {shlex.join(options.words)}", "title": line(found.settings)},
+        options={"command": readable(f"tune -- {shlex.join(options.words)}"), "title": line(found.settings)},
     )  # fmt: skip
     if summary["interrupted"]:
         raise KeyboardInterrupt

@@ -9,7 +9,7 @@ from ..cost.measure import Meter
 from ..cost.programs import Program
 from ..errors import LabError
 from ..own.measure import SLOWER, Kept, environment
-from ..paths import built
+from ..paths import built, readable
 from .search import PREFIX
 
 CALLGRIND = 25  # times slower, about, without caches
@@ -41,7 +41,7 @@ class Cells:
         self.session, self.hakmem = session, hakmem
         self.kept, self.refused = Kept(folder, name), {}
         self.meter, self.full = Meter(session, whole=False, limit=limit * SLOWER), Meter(session, limit=limit)
-        self.program = Program("command", " ".join(words), tuple(words), folder=home,
+        self.program = Program("command", readable(" ".join(words)), tuple(words), folder=home,
                                environment=tuple(environment().items()))  # fmt: skip
 
     def _of(self, allocator, program) -> dict:
