@@ -101,6 +101,7 @@ def changed_since(commit):
     files = touched.git(".", "ls-files")
     if files is None:
         sys.exit("changed.py: this is no clone: git names no files")
+    print(f"changed.py: there is no commit '{commit}' here: all long doses", file=sys.stderr)
     return files.split()
 
 

@@ -36,3 +36,15 @@ def test_a_program_linked_in_the_root_finds_its_library_there():
     named = next(line for line in make("all").stdout.splitlines() if "ln -sfn build/release/" in line)
     assert "libhakmem.so.1" in named.split()
     assert "/libhakmem.so.1" in (ROOT / ".gitignore").read_text().splitlines()
+
+
+def test_a_wrong_pattern_or_commit_is_told_in_one_line(tmp_path):
+    """`make check T='unit.cache('`, and a commit with a typing error, which has hours of tests run."""
+    (tmp_path / "CTestTestfile.cmake").write_text("")
+    done = subprocess.run(["python3", ROOT / "tests/support/targets.py", tmp_path, "unit.cache("],
+                          capture_output=True, text=True, timeout=60, check=False)  # fmt: skip
+    assert done.returncode == 1 and done.stderr.count("\n") == 1 and "'unit.cache('" in done.stderr, done.stderr
+    done = subprocess.run(["python3", "tests/changed.py", "no-such-commit"], cwd=ROOT,
+                          capture_output=True, text=True, timeout=60, check=False)  # fmt: skip
+    assert done.returncode == 0 and done.stdout, done.stderr  # a branch's first push has no commit before it
+    assert done.stderr.count("\n") == 1 and "no commit 'no-such-commit'" in done.stderr, done.stderr

@@ -53,6 +53,10 @@ def wanted_by(build, regex, short=False):
 
 def main():
     build = pathlib.Path(sys.argv[1]).resolve()
+    try:
+        re.compile(sys.argv[2])
+    except re.error as error:
+        sys.exit(f"'{sys.argv[2]}' is no regular expression: {error}")
     targets = wanted_by(build, sys.argv[2], sys.argv[3:] == ["--short"])
     if not targets and not any(re.search(sys.argv[2], name) for name in rows(build)):
         sys.exit(f"no test of {build.name} has a name like '{sys.argv[2]}'; "
