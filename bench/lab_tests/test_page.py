@@ -80,6 +80,8 @@ def test_the_page_is_made_from_a_folder(summary, tmp_path, capsys):
     assert "## Where HAKMEM loses" in page and "| lost | FAST | 0.50 [0.49, 0.51] | slower |" in page
     assert "ahead of the best of the others on 1 of 3 rows, even on 1, behind on 1" in page
     assert "Made of 3 rows, 5 rounds, 3 allocators, 9 samples of 1 s" in page
+    assert "**Slower than the fastest of the others**, by the medians: 2 of 3 rows.\n" in page
+    assert "  - Largest with an interval that excludes 1: lost (0.50 [0.49, 0.51] of FAST's).\n- **More" in page
     assert "goal missed: a goal" in page and "SIGSEGV" in page
     assert "(kept/table.tsv)" in page and published.read(kept / "table.tsv")["rows"]
     assert str(target) in capsys.readouterr().out
@@ -226,6 +228,9 @@ def test_few_rounds_yield_no_verdict(summary, rounds):
     assert verdict.lines(summary["rows"], ["system", "fast"]) == []
     page = markdown.losing(summary)
     assert "no verdict" in page and "slower" not in page and "[" not in page
+    page = markdown.in_short(3, "", figures.losses(summary, "speed"), [])
+    assert "Largest without an interval (fewer than three rounds): lost (0.50 of FAST's)" in page
+    assert "excludes 1" not in page
 
 
 def test_builds_of_hakmem_stand_beside_the_release(summary):

@@ -17,8 +17,8 @@ WORDS = {
     "peak RSS": {1: "more", -1: "less", 0: "even", None: "no verdict"},
 }
 LEGEND = (
-    "In brackets: 95 % intervals. *faster*, *more*: the whole interval lies above 1; *slower*, *less*: "
-    "below 1; *even*: it holds 1. Fewer than three rounds give no interval and no verdict. "
+    "In brackets: 95 % confidence intervals. *faster*, *more*: the whole interval lies above 1; *slower*, *less*: "
+    "below 1; *even*: it contains 1. Fewer than three rounds give no interval and no verdict. "
     "~: a sample was shorter than 0.3 s."
 )
 

@@ -1,4 +1,4 @@
-"""The page's charts: geometric means per group beside HAKMEM, as small SVG files."""
+"""The charts of a published run: geometric means of each group, divided by HAKMEM's, as small SVG files."""
 
 import textwrap
 
@@ -11,8 +11,8 @@ TITLE_LETTERS = 44  # of a line; a panel is no wider
 LEAST, MOST = 0.02, 50.0
 
 CHARTS = {
-    "speed": ("ops_per_s", "speed / HAKMEM's; longer is faster"),
-    "memory": ("rss_kb", "peak RSS / HAKMEM's; longer needs more"),
+    "speed": ("ops_per_s", "Speed divided by HAKMEM's: a bar beyond the line is faster than HAKMEM"),
+    "memory": ("rss_kb", "Peak RSS divided by HAKMEM's: a bar beyond the line needs more memory"),
 }
 
 
@@ -64,7 +64,7 @@ def draw(summary, folder) -> dict:
                 _panel(spare.pop(0), summary, title.split(" (")[0], rows, field)
             for axes in spare:
                 axes.axis("off")
-            figure.suptitle(f"{caption}; geometric mean over the rows of each group", fontsize=9)
+            figure.suptitle(f"{caption}. Geometric means over the rows of each group (in brackets: their number)", fontsize=9)
             files[chart] = folder / f"{chart}.svg"
             figure.savefig(files[chart], metadata={"Date": None})
             plt.close(figure)
