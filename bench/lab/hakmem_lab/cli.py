@@ -118,7 +118,7 @@ def _common(parser):
     parser.add_argument("--build", help="CMake build folder (default: build/release)")
     parser.add_argument(
         "--alloc",
-        help="allocators to take part, with commas between; hakmem+NAME=VALUE sets an option",
+        help="allocators to compare, separated by commas; hakmem+NAME=VALUE sets an option",
     )
     parser.add_argument(
         "--lib", action="append", metavar="NAME=PATH", help="add an allocator, or replace NAME's"
@@ -129,11 +129,11 @@ def add_lengths(parser):
     """How many samples, how long, within what time."""
     parser.add_argument("--rounds", type=number(int, 1, 1000), help="default 5")
     parser.add_argument(
-        "--seconds", type=number(float, 0.01, 3600), help="least length of a sample, default 0.35"
+        "--seconds", type=number(float, 0.01, 3600), help="minimum length of a sample, default 0.35"
     )
     parser.add_argument(
         "--minutes", type=number(float, 0.1, 100000),
-        help="bound of the whole comparison: samples and rounds shrink to fit",
+        help="upper bound of the whole comparison; samples and rounds shrink to fit",
     )  # fmt: skip
     parser.add_argument(
         "--warm", type=number(int, 0, 65536), default=1024, metavar="MIB",
@@ -146,14 +146,14 @@ def bench_parser() -> Parser:
     _common(bench)
     bench.add_argument("--rows", help=f"{','.join(GROUPS)}, or single rows (see --list)")
     bench.add_argument(
-        "--size", choices=SIZES, help="defaults for a run of at most 3 or 40 minutes, or of all"
+        "--size", choices=SIZES, help="quick: at most 3 minutes; standard: at most 40; full: everything"
     )
     add_lengths(bench)
     bench.add_argument(
-        "--base", help="what ratios are to (default: HAKMEM, else the first allocator)"
+        "--base", help="allocator to which ratios refer (default: HAKMEM, else the first allocator)"
     )
     bench.add_argument("--out", help="folder for the results (default: build/bench/<time>)")
-    bench.add_argument("--resume", metavar="FOLDER", help="go on with an interrupted comparison")
+    bench.add_argument("--resume", metavar="FOLDER", help="continue an interrupted comparison")
     bench.add_argument(
         "--syscalls", action="store_true", help="count system calls too (strace, untimed runs)"
     )
@@ -188,14 +188,14 @@ def run_parser() -> Parser:
 
 
 def report_parser() -> Parser:
-    again = Parser(description="Draws the HTML report of a comparison's folder anew.")
+    again = Parser(description="Draws the HTML report of a comparison again, from its folder.")
     again.add_argument("folder", help="the results of a comparison")
     again.check = lambda options: of_run(options.folder)
     return again
 
 
 def published_parser() -> Parser:
-    own = Parser(description="The README's table from the table of a published run, or its drawings.")
+    own = Parser(description="Makes the README's table, or charts, from the table of a published run.")
     own.add_argument("--table", type=Path, help="table.tsv of the run (the newest of docs/benchmarks)")
     own.add_argument("--readme", action="store_true",
                      help="put the table into README.md instead of on stdout")  # fmt: skip
@@ -216,11 +216,11 @@ def page_parser() -> Parser:
                         help="the folder of a comparison; without it one is run")  # fmt: skip
     page.add_argument("--to", type=Path, default=PAGE, help=f"the page ({PAGE.name})")
     page.add_argument("--replace", action="store_true",
-                      help="the page that is there, even if this run is a smaller one")  # fmt: skip
+                      help="replace the existing page, even if this run is a smaller one")  # fmt: skip
     page.add_argument("--table", type=Path, help="folder for the table (docs/benchmarks/<day>_ALLOCATORS)")
-    page.add_argument("--size", choices=SIZES, default="standard", help="of the run (standard)")
-    page.add_argument("--rows", help="of the run, as in 'lab bench'")
-    page.add_argument("--alloc", help="of the run; else all, and HAKMEM's own variants")
+    page.add_argument("--size", choices=SIZES, default="standard", help="size of the run (standard)")
+    page.add_argument("--rows", help="rows of the run, as in 'lab bench'")
+    page.add_argument("--alloc", help="allocators of the run (default: all, and HAKMEM's own variants)")
     add_lengths(page)
     page.add_argument("--lib", action="append", metavar="NAME=PATH")
     page.add_argument("--build")

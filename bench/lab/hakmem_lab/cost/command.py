@@ -45,15 +45,15 @@ def parser() -> WordsParser:
     made.add_argument("--alloc", help=f"allocators, as in 'lab bench' ({DEFAULT})")
     made.add_argument("--lib", action="append", metavar="NAME=PATH", help="add an allocator")
     made.add_argument("--build", help="CMake build folder (default: build/release)")
-    made.add_argument("--base", help="what ratios are of (hakmem, else the first allocator)")
+    made.add_argument("--base", help="allocator to which ratios refer (hakmem, else the first allocator)")
     made.add_argument("--diff", metavar="OLD,NEW", help="two allocators, function by function")
     made.add_argument("--instructions", action="store_true",
-                      help="count instructions only, without caches: thrice as fast")  # fmt: skip
+                      help="count only instructions, not cache misses: three times as fast")  # fmt: skip
     made.add_argument("--parts", action="store_true",
-                      help="instead of --alloc: the hardened profile, and each of its parts alone")  # fmt: skip
+                      help="instead of --alloc: count the hardened profile, and each of its parts alone")  # fmt: skip
     made.add_argument("--from", dest="source", metavar="FOLDER[,FOLDER]",
-                      help="show what earlier runs counted, put together")  # fmt: skip
-    made.add_argument("--moved", action="store_true", help="say what moved since the published run")
+                      help="show the combined counts of earlier runs")  # fmt: skip
+    made.add_argument("--moved", action="store_true", help="show what has changed since the published run")
     made.add_argument("--publish", action="store_true", help="make this the published run")
     made.add_argument("--out", type=Path, help="folder for the results (build/cost/<time>)")
 

@@ -67,12 +67,12 @@ def _look(named) -> dict:
 def prof_parser():
     parser = Parser(
         usage="%(prog)s [-h] [-o OUT] PID|FILE",
-        description="Writes a heap profile as pprof's profile.proto (gzip), with the names of functions."
+        description="Converts a heap profile to pprof's profile.proto (gzip), with the names of functions."
     )  # fmt: skip
     # Optional for argparse, which would otherwise name it before an option that is not known.
     parser.add_argument("source", metavar="PID|FILE", nargs="?",
-                        help="a process under HAKMEM_PROF=1, or a file that one wrote")  # fmt: skip
-    parser.add_argument("-o", "--out", type=Path, help="the file to write (default: FILE.pb.gz); one that is there stays as FILE.pb.gz.old")
+                        help="a process that runs with HAKMEM_PROF=1, or a file that it wrote")  # fmt: skip
+    parser.add_argument("-o", "--out", type=Path, help="the file to write (default: FILE.pb.gz); an existing one is kept as FILE.pb.gz.old")
 
     def check(options):
         _check([options.source] if options.source else [], PROFILE)
@@ -88,11 +88,11 @@ def report_parser():
                     description="Draws a running process, heap profiles and JSON of `hakmem stat` as one HTML page"
                     " that opens from disk.")  # fmt: skip
     parser.add_argument("sources", metavar="PID|FILE", nargs="*",
-                        help="a process; a profile (of several the page has the last, how it differs from the"
-                        " first, and all of them over time); JSON of `hakmem stat PID --json --map`, or lines"
-                        " of it over time (--every)")  # fmt: skip
+                        help="a process; a profile (of several profiles, the page shows the last, how it differs from"
+                        " the first, and all of them over time); JSON of `hakmem stat PID --json --map`, or lines"
+                        " of JSON over time (--every)")  # fmt: skip
     parser.add_argument("-o", "--out", type=Path, default=Path("heap.html"),
-                        help="the page to write (default: heap.html); one that is there stays as heap.html.old")  # fmt: skip
+                        help="the page to write (default: heap.html); an existing one is kept as heap.html.old")  # fmt: skip
 
     def check(options):
         options.sources = _without_packed(options.sources)

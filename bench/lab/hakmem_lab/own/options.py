@@ -11,8 +11,8 @@ from . import find
 ABOUT = """\
 Runs a program of yours on several allocators in turn and compares time (with intervals), resident
 memory over time, instructions, page faults and system calls. mimalloc, jemalloc and tcmalloc are
-those of the distribution, or those that the lab has built; a word with a slash is a library's path.
-The program runs in this folder, reads nothing on stdin, and what it prints is dropped."""
+those of the distribution, or those that the lab has built; a word with a slash is the path of a library.
+The program runs in the current folder with an empty stdin; its output is discarded."""
 DEFAULT = "hakmem,mimalloc,jemalloc,tcmalloc,system"
 EXAMPLES = """\
 examples:
@@ -39,7 +39,7 @@ def add_run_options(made: WordsParser, command: str, what: str):
                       help="seconds that one run may take, default 600")  # fmt: skip
     made.add_argument("--build", help="CMake build folder (default: build/release)")
     made.add_argument("--out", help=f"folder for the results (default: build/{command}/<time>)")
-    made.add_argument("--resume", metavar="FOLDER", help=f"go on with an interrupted {what}")
+    made.add_argument("--resume", metavar="FOLDER", help=f"continue an interrupted {what}")
 
 
 def resumes(options, what: str) -> bool:
@@ -53,15 +53,15 @@ def resumes(options, what: str) -> bool:
 def parser() -> WordsParser:
     made = WordsParser(description=ABOUT, epilog=EXAMPLES,
                        formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
-    made.add_argument("--alloc", help=f"allocators, with commas between ({DEFAULT})")
+    made.add_argument("--alloc", help=f"allocators, separated by commas ({DEFAULT})")
     made.add_argument("--lib", action="append", metavar="NAME=PATH", help="add an allocator")
-    made.add_argument("--base", help="what ratios are to (default: HAKMEM, else the first)")
+    made.add_argument("--base", help="allocator to which ratios refer (default: HAKMEM, else the first)")
     made.add_argument("--rounds", type=number(int, 1, 1000),
                       help="how often each allocator runs, default 7")  # fmt: skip
     made.add_argument("--minutes", type=number(float, 0.1, 100000),
-                      help="bound of the timed runs: rounds are left out to fit")  # fmt: skip
+                      help="upper bound of the timed runs; rounds are left out to fit")  # fmt: skip
     made.add_argument("--counts", type=number(float, 0, 100000), metavar="MINUTES",
-                      help="count instructions if that takes no longer (15; 0: count nothing)")  # fmt: skip
+                      help="count instructions if that takes at most this long (15; 0: count nothing)")  # fmt: skip
     made.add_argument("--warm", type=number(int, 0, 65536), metavar="MIB",
                       help="huge pages touched before each run, default 0")  # fmt: skip
     add_run_options(made, "compare", "comparison")

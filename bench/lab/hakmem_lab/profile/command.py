@@ -7,7 +7,7 @@ from ..cli import Parser
 
 ABOUT = """\
 Profiles a workload on HAKMEM and on the system allocator: counters, hot spots, call graph,
-annotated malloc and free, an ASCII chart, a summary. perf is used where the machine gives it
+annotated malloc and free, an ASCII chart, a summary. perf is used if the machine gives it
 hardware counters, callgrind where not; the report says which."""
 
 

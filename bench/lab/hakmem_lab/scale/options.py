@@ -26,13 +26,13 @@ MACHINE = {  # option -> (low, high, default, what it is)
     "cache-kib": (16, 65536, 1024, "private cache of a CPU"),
     "ways": (1, 64, 16, "its associativity"),
     "hit-ns": (0, 1000, 1, "cost of an access"),
-    "fetch-ns": (0, 10000, 20, "and of a line that no CPU's cache has"),
+    "fetch-ns": (0, 10000, 20, "cost of fetching a line that no CPU's cache has"),
     "near-ns": (0, 100000, 45, "cost of a transfer within a node"),
-    "far-ns": (0, 100000, 320, "and between nodes"),
-    "quantum-ns": (1, 1000000, 100, "how far CPUs' clocks may be apart"),
-    "slice-ns": (100, 100000000, 100000, "before threads of one CPU change"),
+    "far-ns": (0, 100000, 320, "cost of a transfer between nodes"),
+    "quantum-ns": (1, 1000000, 100, "maximum distance between the clocks of two CPUs"),
+    "slice-ns": (100, 100000000, 100000, "time slice of a thread when several share a CPU"),
     "ops": (1, 10000000, 1000, "measured operations of each thread"),
-    "warm": (0, 10000000, 4000, "and before them"),
+    "warm": (0, 10000000, 4000, "unmeasured operations of each thread before them"),
     "seats": (1, 1000, 40, "threads on each CPU in the workload server"),
 }
 
@@ -91,16 +91,16 @@ def parser() -> Parser:
                        help="seconds that one run may take (600)")  # fmt: skip
     scale.add_argument("--out", help="folder for the results (default: build/scale-runs/<time>)")
     scale.add_argument("--resume", metavar="FOLDER",
-                       help="go on with an interrupted run: what its cells.jsonl has is not counted again")  # fmt: skip
+                       help="continue an interrupted run; what its cells.jsonl has is not counted again")  # fmt: skip
     scale.add_argument("--quick-first", action="store_true",
-                       help="few CPUs and one run of each row first, more afterwards")  # fmt: skip
+                       help="begin with few CPUs and one run of each row")  # fmt: skip
     scale.add_argument("--from", dest="source", metavar="FOLDER[,FOLDER]",
-                       help="run nothing, use the scale.json of earlier runs: with --publish")  # fmt: skip
+                       help="run nothing, use the scale.json of earlier runs; needs --publish")  # fmt: skip
     scale.add_argument("--publish", action="store_true",
                        help="make docs/benchmarks/SCALE.md of them")  # fmt: skip
     scale.add_argument("--build", help="CMake build folder with the program scale")
     scale.add_argument("--validate", action="store_true",
-                       help="rank the allocators by time on two real CPUs and compare with N = 2")  # fmt: skip
+                       help="rank the allocators by time on two real CPUs; compare with 2 simulated ones")  # fmt: skip
     for name, (low, high, plain, about) in MACHINE.items():
         scale.add_argument(f"--{name}", type=number(int, low, high), default=plain,
                            help=f"{about} ({plain})")  # fmt: skip

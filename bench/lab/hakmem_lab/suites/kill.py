@@ -14,9 +14,9 @@ from ..guard import MARK, RUN, mark
 POLL = 0.05  # seconds
 KILL_TRIES = 3  # what a process has started meanwhile is ended too
 ABOUT = f"""\
-Ends what the benchmarks of this checkout have left running: TERM, then after KILL_GRACE seconds
-KILL. Only processes with {MARK} in their environment are meant, never a name; runs that
-another session has at work are named and spared, without --all."""
+Ends processes that the benchmarks of this checkout have left running: TERM, then after KILL_GRACE
+seconds KILL. It recognises them by {MARK} in their environment, never by name. Runs of another
+session are listed but not ended, unless --all is given."""
 
 
 def own_line() -> set:

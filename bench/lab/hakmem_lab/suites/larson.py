@@ -62,7 +62,7 @@ def _profile_entries(options):
 SUITES = (
     Suite(
         name="run_larson", suffix="LARSON", title="Larson: HAKMEM beside other allocators", rounds=3, runtime="10", alloc="hakmem,system,mimalloc",
-        about="Larson, a server whose threads hand their blocks on, in blocks of MIN..MAX bytes.",
+        about="Larson, a server whose threads pass their blocks on, with blocks of MIN..MAX bytes.",
         example="scripts/run_larson.sh -d 10 -p burst -m 8 -M 64 -t 1,4",
         rows=lambda options: loads.larson_rows([_band(options)], options),
         entries=lambda options: [Entry(name) for name in options.alloc],
@@ -70,7 +70,7 @@ SUITES = (
     ),
     Suite(
         name="larson", suffix="LARSON", title="Larson by name: HAKMEM beside other allocators", runtime="2", alloc="hakmem,system,mimalloc",
-        about="Larson by name: PROFILE stands for block sizes and options of the library.",
+        about="Larson by name: PROFILE selects block sizes and options of the library.",
         example="scripts/larson.sh mixed -d 2 -t 1,4",
         rows=_profile_rows, entries=_profile_entries, pairs=ours_against_others,
         arguments=_profile_arguments,

@@ -9,7 +9,7 @@ from ..cli import Parser, number
 from ..errors import BadInput
 
 PATIENCE = 60  # seconds that a run may take beyond RUNTIME: against hangs, not against a busy machine
-ENVIRONMENT = """environment (an option wins over it):
+ENVIRONMENT = """environment (an option takes precedence):
   RUNTIME        seconds of one sample (-d)
   THREADS        thread counts, with commas or spaces between (-t)
   ROUNDS         samples of each cell (--rounds)

@@ -8,12 +8,12 @@ from ..errors import BadInput
 from ..own.options import add_run_options, program_of, resumes
 
 ABOUT = """\
-Searches options of HAKMEM for a program of yours, by counts: instructions and page faults, or resident
-memory. Each setting runs once at full speed while the library counts what it does; the settings that seem
-of use are counted under callgrind, alone and together. What won is then counted and run beside the defaults
-on the program itself, and is only called better when it is better there. The program must end by itself: for
-a server give a script that starts it, loads it and ends it. With --trace the search repeats a trace of
-`hakmem record` instead of running the program, which is then needed for the last check only."""
+Searches for the options of HAKMEM that suit a program of yours best, by counts: instructions and page
+faults, or resident memory. First, the program runs once with each setting at full speed while the library
+counts. Promising settings are then counted under callgrind, alone and together. Finally, the program runs with
+the best setting and with the defaults; the setting is called better only if it is better there. The program must
+end by itself: for a server, give a script that starts, loads and ends it. With --trace the search repeats a trace
+of `hakmem record` instead of running the program, which is then needed only for the final check."""
 EXAMPLES = """\
 examples:
   hakmem tune -- ./prog input
@@ -41,13 +41,13 @@ def parser() -> WordsParser:
     made = WordsParser(description=ABOUT, epilog=EXAMPLES,
                        formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
     made.add_argument("--goal", choices=GOALS,
-                      help="time: less cost, at most 10 %% more memory (the default); memory: less "
-                      "memory, at most 5 %% more cost")  # fmt: skip
+                      help="time: lower cost, with at most 10 %% more memory (the default); memory: less "
+                      "memory, with at most 5 %% more cost")  # fmt: skip
     made.add_argument("--trace", help="search on this trace")
     made.add_argument("--rounds", type=number(int, 3, 1000),
-                      help="timed runs of the last check, default 7")  # fmt: skip
+                      help="timed runs of the final check, default 7")  # fmt: skip
     made.add_argument("--minutes", type=number(float, 0.1, 100000),
-                      help="what the search may take, default 30: fewer settings are counted")  # fmt: skip
+                      help="upper bound of the search, default 30: fewer settings are counted")  # fmt: skip
     add_run_options(made, "tune", "search")
 
     def check(options):
