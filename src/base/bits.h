@@ -45,3 +45,14 @@ static inline void hak_bits_turn(uint64_t *bits, size_t at, size_t count) {
         bits[at / 64] ^= (~(uint64_t)0 >> (64 - some)) << at % 64;
     }
 }
+
+/* Copies `count` bits, from number `at` of `from` on, to where `to` has zeros from number `to_at` on. */
+static inline void hak_bits_copy(uint64_t *to, size_t to_at, const uint64_t *from, size_t at,
+                                 size_t count) {
+    for (size_t some; count; to_at += some, at += some, count -= some) {
+        some = hak_min(64 - hak_max(to_at % 64, at % 64), count);
+        HAK_ASSERT(some - 1 < 64);
+        const uint64_t bits = from[at / 64] >> at % 64 & ~(uint64_t)0 >> (64 - some);
+        to[to_at / 64] |= bits << to_at % 64;
+    }
+}

@@ -402,10 +402,12 @@ static size_t purge_short(hak_heap_t *heap, claim_t *claim) {
 /* True when few of the grains that are to be purged are in memory; false when the system does not tell. */
 static bool is_sparse(const claim_t *claim) {
     unsigned char in_memory[HAK_SUPERSLAB_SIZE_MAX / HAK_GRAIN_SIZE];
-    size_t all = 0, present = 0, grains = hak_superslab_grains(), page = hak_os_page_size();
+    const unsigned shift = hak_lowest_bit(hak_os_page_size() >> HAK_GRAIN_SHIFT);
+    size_t all = 0, present = 0;
     if (!hak_os_in_memory(start_of(claim->super), hak_superslab_size(), in_memory)) return false;
-    for (size_t i = 0; (i = hak_bits_next(claim->clean, i, grains, true)) < grains; i++, all++)
-        present += in_memory[(i << HAK_GRAIN_SHIFT) / page] & 1u;
+    for (unsigned w = 0; w < hak_superslab_words(); w++)
+        for (uint64_t bits = claim->clean[w]; bits; bits &= bits - 1, all++)
+            present += in_memory[(w * 64 + hak_lowest_bit(bits)) >> shift] & 1u;
     return present * SPARSE_SHARE < all;
 }
 

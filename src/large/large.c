@@ -104,10 +104,7 @@ static void note_touched(request_t *request, char *block) {
     hak_part_t part;
     memset(request->touched, 0, sizeof request->touched);
     for (char *at = block; hak_part_next(&at, &left, &part); done += part.count)
-        for (unsigned i = 0; i < part.count; i++) {
-            uint64_t bit = hak_bits_has(part.super->touched, part.first + i);
-            request->touched[(done + i) / 64] |= bit << (done + i) % 64;
-        }
+        hak_bits_copy(request->touched, done, part.super->touched, part.first, part.count);
 }
 
 static void zero_touched(const request_t *request) {
