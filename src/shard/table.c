@@ -15,9 +15,9 @@ enum { SHARDS_OWN = 2 }; /* shards whose memory is our own: small processes have
 typedef struct {
     hak_bin_counts_t counts[HAK_CLASS_COUNT + 1];
     _Atomic uint32_t slab_count;
+    _Atomic uint64_t classes[HAK_SHARD_CLASS_WORDS];
     /* Hardly written, and read by other CPUs. */
-    _Atomic uint64_t classes[HAK_SHARD_CLASS_WORDS] HAK_ALIGNED(HAK_LINE);
-    _Atomic uint64_t spare[HAK_SHARD_CLASS_WORDS];
+    _Atomic uint64_t spare[HAK_SHARD_CLASS_WORDS] HAK_ALIGNED(HAK_LINE);
     hak_bin_t bins[HAK_CLASS_COUNT + 1];
     hak_bin_rare_t rare[HAK_CLASS_COUNT + 1];
     hak_warm_ring_t rings[HAK_CLASS_COUNT + 1];
