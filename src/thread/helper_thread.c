@@ -38,11 +38,12 @@
  *       first. The helper has a number and a post of its own for that. A lock that it holds at that moment stays held:
  *       nothing tells whose it is. The helper purges without a lock, so that is seldom
  *
- * Where all threads end by the system call itself, which nobody learns of, the helper keeps the process alive, deaf to
- * SIGTERM. Rejected: to let it get that signal. The kernel gives a signal of the process to any thread that does not
- * block it: to the helper, where the program blocks it in all threads and one of them waits for it with sigwait; and
- * the program's handler would run on the helper's stack. Rejected: to look now and then whether it is alone. A process
- * at rest would wake for that, for ever.
+ * Where all threads end by the system call itself, which nobody learns of, the helper would keep the process alive, deaf
+ * to SIGTERM. So it looks whether it is alone when it has slept for a second without a wake-up, then after two, four and so
+ * on up to an hour: it ends the process at the latest when that has rested twice as long, or an hour more. A process at
+ * rest wakes twelve times for that, and then once an hour. Rejected: to let the helper get that signal. The kernel gives a
+ * signal of the process to any thread that does not block it: to the helper, where the program blocks it in all threads
+ * and one of them waits for it with sigwait; and the program's handler would run on the helper's stack.
  *
  * A wake-up is not lost. The helper stores ASLEEP before its last look at what would wake it: dirty
  * units, a note, the number of threads. A thread that changes one of these does so before it reads the
@@ -65,6 +66,7 @@
 #include "os/os.h"
 #include "os/own_word.h"
 #include "os/program.h"
+#include "os/tasks.h"
 #include "policy/band_cost.h"
 #include "pool/pool.h"
 #include "pool/purge.h"
@@ -81,7 +83,9 @@ enum {
     PERIOD_MOST_MS = 250,
     STUCK_MS =
         1000, /* dirty units are stuck after so long, besides the delay and a round of the pool */
-    WORK_MS = 5,     /* CPU time in one round that the helper alone does not use */
+    WORK_MS = 5,           /* CPU time in one round that the helper alone does not use */
+    ALONE_LEAST_MS = 1000, /* of sleep, before a look whether it is alone */
+    ALONE_MOST_MS = 3600 * 1000,
     END_NAP_MS = 10, /* of the last thread, which waits for the helper's end */
     END_NAPS = 100,
 };
@@ -145,12 +149,21 @@ static bool is_dirty(int64_t delay_ms, bool fresh) {
 /* False in a program that never purges: there the helper only waits for the note of a new delay. */
 static bool much_to_do(int64_t delay_ms) { return delay_ms >= 0 && worth_waking(); }
 
+/* Until it is woken, or for so long: after that it may be alone. */
+static void sleep_once(unsigned *nap_ms) {
+    int status;
+    if (*nap_ms > ALONE_LEAST_MS && hak_os_is_last_task(&status)) hak_os_end_task(status);
+    hak_os_futex_wait_for(&hak_helper_state, ASLEEP, *nap_ms);
+    *nap_ms = (unsigned)hak_min((size_t)*nap_ms * 2, ALONE_MOST_MS);
+}
+
 static void sleep_until_needed(int64_t delay_ms) {
+    unsigned nap_ms = ALONE_LEAST_MS;
     hak_stock_close();
     atomic_store(&hak_helper_state, ASLEEP); /* partner: wake */
     while (atomic_load(&hak_helper_state) == ASLEEP && !much_to_do(delay_ms) &&
            !atomic_load(&noted) && !atomic_load(&urged) && hak_thread_count() > 0)
-        hak_os_futex_wait(&hak_helper_state, ASLEEP);
+        sleep_once(&nap_ms);
     atomic_store(&hak_helper_state, AWAKE);
     hak_stock_open();
 }

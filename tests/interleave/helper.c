@@ -3,6 +3,7 @@
  *
  *   helper             every scenario must hold
  *   helper --broken    the source was broken on purpose: some scenario must fail */
+#include <stdlib.h>
 #include <string.h>
 
 #include "explore.h"
@@ -104,6 +105,8 @@ void hak_purge_disown(uintptr_t thread) {
 static hak_own_word_t own_word __attribute__((aligned(64)));
 hak_own_word_t *hak_os_own_word(void) { return &own_word; }
 void hak_os_become_helper(void) {}
+bool hak_os_is_last_task(int *status) { return (void)status, false; }
+void hak_os_end_task(int status) { exit(status); }
 bool hak_os_may_be_unloaded(void) { return false; }
 bool hak_thread_sees_ends(void) { return true; }
 unsigned hak_thread_count(void) { return atomic_load(&world.threads); }
@@ -177,6 +180,10 @@ static void read_as_kernel(_Atomic uint32_t *word) {
 /* A nap ends any time; after some, not before the program has done its part. Where naps are long, only what is urgent ends
  * one. The last thread of a program waits for the state: once in vain, then until it changes. */
 bool hak_os_futex_wait_for(_Atomic uint32_t *word, uint32_t value, unsigned ms) {
+    if (word == &hak_helper_state && value == ASLEEP && explore_thread() == HELPER) {
+        hak_os_futex_wait(word, value); /* only a wake-up ends its sleep */
+        return true;
+    }
     if (word == &hak_helper_state) {
         if (model.waits++ == 0)
             explore_step();

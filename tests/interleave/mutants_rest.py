@@ -7,7 +7,7 @@ RELAXED = r"memory_order_relaxed"
 
 MUTANTS = [
     ("helper", "asleep only after the look",
-     r"atomic_store\(&hak_helper_state, ASLEEP\);(.*?)while \(atomic_load\(&hak_helper_state\) == ASLEEP && (.*?)\)(\n *hak_os_futex_wait\(&hak_helper_state, ASLEEP\);)",
+     r"atomic_store\(&hak_helper_state, ASLEEP\);(.*?)while \(atomic_load\(&hak_helper_state\) == ASLEEP && (.*?)\)(\n *sleep_once\(&nap_ms\);)",
      r"\1while (\2) { atomic_store(&hak_helper_state, ASLEEP); \3 }"),
     ("helper", "it sleeps, and stocks keep slabs",
      r"hak_stock_close\(\);",
@@ -16,7 +16,7 @@ MUTANTS = [
      r" &&\s+!atomic_load\(&noted\)",
      r""),
     ("helper", "the sleeper does not look at the threads",
-     r" && hak_thread_count\(\) > 0\)(\s+hak_os_futex_wait)",
+     r" && hak_thread_count\(\) > 0\)(\s+sleep_once)",
      r")\1"),
     ("helper", "the sleeper does not look at what is dirty",
      r" && !much_to_do\(delay_ms\)",
@@ -25,8 +25,8 @@ MUTANTS = [
      r"while \(atomic_load\(&hak_helper_state\) == ASLEEP && ",
      r"while ("),
     ("helper", "asleep in any state",
-     r"hak_os_futex_wait\(&hak_helper_state, ASLEEP\)",
-     r"hak_os_futex_wait(&hak_helper_state, atomic_load(&hak_helper_state))"),
+     r"hak_os_futex_wait_for\(&hak_helper_state, ASLEEP, \*nap_ms\)",
+     r"hak_os_futex_wait_for(&hak_helper_state, atomic_load(&hak_helper_state), *nap_ms)"),
     ("helper", "a wake-up that leaves the state",
      r"atomic_compare_exchange_strong\(&hak_helper_state, &asleep, AWAKE\)",
      r"asleep"),

@@ -170,7 +170,7 @@ static long futex_wait(uint32_t *word, uint32_t value, const struct timespec *ti
         return -1;
     }
     asleep[thread] = true;
-    if (time) {
+    if (time && time->tv_sec == 0) { /* a longer sleep of the helper ends by a wake-up only */
         process.now_ms += (uint64_t)time->tv_sec * 1000 + (uint64_t)time->tv_nsec / 1000000;
         explore_sleep();
         asleep[thread] = false;
