@@ -40,7 +40,7 @@ NAVIGATION = {
     "Reference": {"Options": "docs/ENV_OPTIONS.md", "Profiles": "docs/analysis/ENV_PROFILE_PRESETS.md",
                   "Statistics": "docs/STATISTICS.md", "API": "docs/API.md", "The hakmem command": "man/hakmem.1.md",
                   "hakmem(3)": "man/hakmem.3.md", "Heap profiler": "docs/PROFILING.md",
-                  "System calls": "docs/SYSCALLS.md"},
+                  "System calls": "docs/SYSCALLS.md", "Forks and clones": "docs/INHERITED.md"},
     "Languages": {"Python": "bindings/python/README.md", "Rust": "bindings/rust/README.md"},
     "Inside": {"Architecture": "docs/ARCHITECTURE.md", "Giving memory back": "docs/GIVING_BACK.md",
                "The engine's folders": "src/README.md", "Loops": "docs/LOOP_BOUNDS.md",
