@@ -45,7 +45,9 @@
  * A signal handler may fork while it interrupts a thread that is inside. Such a fork waits for the
  * other threads for a second at most, since they may wait for a lock that the interrupted thread
  * holds. The interrupted step does no harm: the child has this thread, which returns to the step
- * and ends it.
+ * and ends it. But a thread that is still inside after the second, since it waits for such a lock or got
+ * no CPU, stays behind with what it holds: locks, and units on their way. Such a child may wait for ever when it
+ * allocates; it may do what POSIX allows it, and end or execute another program.
  *
  * A thread notes where it is inside after it has passed the gate, so a handler that interrupts it
  * before that looks at the gate itself. To enter or leave a crowd takes two steps: the count goes

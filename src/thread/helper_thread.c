@@ -35,8 +35,12 @@
  *   P3  nobody joins an inherited helper: E3 looks at the word
  *   P4  the clone may have come in the midst of a round. So who forgets the helper in P2 takes the purge work from it
  *       (hak_purge_disown) and its post from the gate, where a fork would wait for it for ever; a fork looks at the word
- *       first. The helper has a number and a post of its own for that. A lock that it holds at that moment stays held:
- *       nothing tells whose it is. The helper purges without a lock, so that is seldom
+ *       first. The helper has a number and a post of its own for that
+ *
+ * NOT MENDED. If the helper is inside the engine at a clone without fork handlers, what it holds stays held in the child: a
+ * lock, or units that it purges. A call there may wait for ever, as in the child of any such clone beside another thread.
+ * Nothing tells a clone to wait, and the child has the helper's pages of different moments. So a program without threads of its own
+ * that clones so, and allocates in the child, needs PURGE_THREAD=0 where it would have a helper: with a live page, or PURGE_THREAD=2.
  *
  * Where all threads end by the system call itself, which nobody learns of, the helper would keep the process alive, deaf
  * to SIGTERM. So it looks whether it is alone when it has slept for a second without a wake-up, then after two, four and so
