@@ -117,8 +117,8 @@ bool hak_slab_make(hak_unit_t *slab, unsigned shard, unsigned class_index, bool 
     if (rest) bits[info->words - 1] = ((uint64_t)1 << rest) - 1;
     hak_store_release(&slab->bits, bits); /* partner: hak_remote_free */
     slab->words_free = info->words == 64 ? ~(uint64_t)0 : ((uint64_t)1 << info->words) - 1;
-    /* One store, and never 0 for `fresh` where the count alone would be the word of a large block: a late second
-     * free of one finds none here (large/heap.h). */
+    /* One store, in which `fresh` is not 0 if the count alone would read as the word of a large block: a late second
+     * free of a large block finds none here (large/heap.h). */
     const uint32_t fresh = zeroed ? info->count >= LIKE_LARGE : info->count;
     hak_store_relaxed(&slab->large, fresh << 16 | info->count);
     slab->zeroed = zeroed;
@@ -126,7 +126,7 @@ bool hak_slab_make(hak_unit_t *slab, unsigned shard, unsigned class_index, bool 
     slab->purged = slab->looked = 0;
     if (HAK_UNLIKELY(hak_class_is_ragged(class_index)))
         hak_add_relaxed(&hak_pool_stats.ragged_units, 1);
-    /* Partner: hak_slab_set_watcher. A thread may be there as the path is switched on. */
+    /* Partner: hak_slab_set_watcher. A thread may be here when the hardened path is switched on. */
     const hak_slab_watcher_t watcher = hak_load_acquire(&slab_watcher);
     if (HAK_UNLIKELY(watcher != NULL)) watcher(slab, class_index);
     return true;
@@ -159,8 +159,8 @@ static bool lets_go(hak_unit_t *slab, const hak_class_t *info) {
     return true;
 }
 
-/* Takes a wholly free slab out of its bin: from here on it belongs to nobody. False when a block of it was
- * freed twice and the second free is under way; the slab then stays until a drain finds that. Bin lock held. */
+/* Takes a wholly free slab out of its bin; it then belongs to nobody. False when a second free of one of its blocks is
+ * under way; the slab then stays until a drain finds that. Bin lock held. */
 static HAK_NEXT bool disown(hak_bin_t *bin, hak_unit_t *slab) {
     const uint16_t owner = hak_load_relaxed(&slab->owner);
     const hak_class_t *info = &hak_classes[hak_owner_class(owner)];
@@ -233,14 +233,14 @@ HAK_FAST_PATH void write_row(void **end, char *lowest, size_t size, size_t count
     if (count & 1) *end = (void *)next[1];
 }
 
-/* The blocks of the bits of a word, the lowest to *end, the next to end[-1], and so on down to
- * *stop, if there are so many. Takes them from the word; returns the new end. */
+/* Writes the blocks of the bits of a word, the lowest to *end, the next to end[-1], and so on down to *stop if there
+ * are enough. Removes their bits from the word; returns the new end. */
 HAK_FAST_PATH void **write_bits(void **end, void **stop, uint64_t *word, char *base,
                                 uint32_t size) {
     uint64_t x = *word;
     const unsigned low = hak_lowest_bit(x);
     const uint64_t row = x >> low;
-    if (row >= ROW_LEAST && (row & (row + 1)) == 0) { /* blocks side by side: most fresh ones */
+    if (row >= ROW_LEAST && (row & (row + 1)) == 0) { /* adjacent blocks, as most fresh ones are */
         const size_t length = hak_highest_bit(row) + 1u;
         const size_t count = hak_min(length, (size_t)(end - stop));
         write_row(end, base + (size_t)low * size, size, count);
@@ -305,7 +305,7 @@ HAK_FAST_PATH void count_taken(hak_bin_t *bin, hak_unit_t *slab, unsigned used, 
     if (slab->free_count == 0) list_remove(bin, slab);
 }
 
-/* Free blocks of the slab were freed again: takes them out. False when others are to be told first. */
+/* Free blocks of the slab were freed again: takes them out. False when others must be reported first. */
 static HAK_BEHIND bool take_out_twice(hak_bin_t *bin, hak_unit_t *slab, const hak_class_t *info,
                                       unsigned want, hak_twice_t *twice) {
     const unsigned used = slab->fresh, lost = hak_remote_take_out(slab, info, want, twice);
@@ -336,7 +336,7 @@ unsigned hak_bin_take(hak_bin_t *bin, unsigned class_index, unsigned want, void 
         unsigned count =
             take_blocks(slab, info, (unsigned)(end - top), fresh ? info->count : used, end);
         if (count == 0) {
-            /* Never used blocks only: that slab is for last. */
+            /* The slab has only blocks that were never used: it comes last. */
             if (slab == bin->tail || passed_over++ == PASS_OVER_MAX) break;
             hak_bin_pass_over(bin, slab);
             continue;

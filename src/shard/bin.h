@@ -3,38 +3,38 @@
 
 #include "shard/shard.h"
 
-/* What a take tells beside the blocks. */
+/* Results of a take, beside the blocks. */
 typedef struct {
-    bool *zeroed;      /* or NULL: is the one block that is wanted known to be zero? */
-    hak_twice_t twice; /* blocks that were found free already: reported when all is done */
+    bool *zeroed;      /* or NULL: whether the one wanted block is known to be zero */
+    hak_twice_t twice; /* blocks that were already free: reported at the end */
 } hak_told_t;
 
-/* Free blocks into top[1..], at most `want`: from listed slabs, then from
- * the kept empty slab; with `fresh` also blocks that were never in use, and whose
- * pages may not be there yet. Returns how many. Free blocks that were freed again are
- * left in told->twice (T in shard.h); the take ends where it finds some and there are others. Bin lock held. */
+/* Writes at most `want` free blocks to top[1..]: from listed slabs, then from the kept empty slab;
+ * with `fresh` also blocks that were never in use, whose pages may not exist yet. Returns how many.
+ * Free blocks that were freed again are left in told->twice (T in shard.h); the take ends if it
+ * finds some while there are others. Bin lock held. */
 unsigned hak_bin_take(hak_bin_t *bin, unsigned class_index, unsigned want, void **top, bool fresh,
                       hak_told_t *told);
 
-/* Enters a slab that belongs to nobody, all of its blocks free. Bin lock held. */
+/* Enters a slab that belongs to nobody and whose blocks are all free. Bin lock held. */
 void hak_bin_adopt(hak_bin_t *bin, unsigned shard, unsigned class_index, hak_unit_t *slab);
 
 /* After blocks were set free in `slab`: lists it, keeps it empty, or returns true
  * when the caller must release it once the lock is free. Bin lock held. */
 bool hak_bin_after_free(hak_bin_t *bin, hak_unit_t *slab);
 
-/* Blocks of a slab that `purged` stands for. */
+/* The number of blocks that `purged` of a slab represents. */
 HAK_FAST_PATH uint32_t hak_bin_purged_blocks(const hak_unit_t *slab, const hak_class_t *info) {
     return (uint32_t)slab->purged * info->count / 256;
 }
 
-/* Blocks of a slab that are free, and whose pages are there as far as is known. */
+/* Free blocks of a slab whose pages exist, as far as is known. */
 HAK_FAST_PATH unsigned hak_bin_ready(const hak_unit_t *slab, const hak_class_t *info) {
     return slab->free_count - (info->count - (unsigned)slab->fresh);
 }
 
-/* For slabs that are bound (warm_slab.h). A listed slab leaves the list, touched and spare; a
- * slab comes back to touched and spare, and then into the list. Bin lock held. */
+/* For bound slabs (warm_slab.h). The first takes a listed slab out of the list, touched and spare;
+ * the others add it to touched and spare again, and then to the list. Bin lock held. */
 void hak_bin_leave(hak_bin_t *bin, hak_unit_t *slab);
 void hak_bin_return(hak_bin_t *bin, hak_unit_t *slab);
 void hak_bin_list_first(hak_bin_t *bin, hak_unit_t *slab);
@@ -44,26 +44,26 @@ void hak_bin_list_last(hak_bin_t *bin, hak_unit_t *slab);
  * Returns how many. The slab is claimed. */
 unsigned hak_bin_carve(hak_unit_t *slab, unsigned class_index, unsigned want, void **end);
 
-/* Moves the slabs from the head of the list to this one to the end: they are used last. Bin lock held. */
+/* Moves the slabs from the head of the list up to this one to its end: they are used last. Bin lock held. */
 void hak_bin_pass_over(hak_bin_t *bin, hak_unit_t *slab);
 
 /* The kept empty slab, taken out of its bin for release; or NULL. Bin lock held. */
 hak_unit_t *hak_bin_release_empty(hak_bin_t *bin);
 
-/* The watcher is a function of a higher layer that is told of each slab that is being made, which nobody
- * else knows yet. */
+/* The watcher is a function of a higher layer. It is called for each slab that is being made, before
+ * any other thread knows the slab. */
 typedef void (*hak_slab_watcher_t)(const hak_unit_t *slab, unsigned class_index);
 void hak_slab_set_watcher(hak_slab_watcher_t watcher);
 
 /* Makes a pool unit a slab of a class for a shard, all blocks free; false without memory. */
 bool hak_slab_make(hak_unit_t *slab, unsigned shard, unsigned class_index, bool zeroed);
 
-/* Makes a slab that belongs to nobody ready for another bin of its class. False when a second free has missed it:
- * then it must have another bitmap. */
+/* Prepares a slab that belongs to nobody for another bin of its class. False when a second free has
+ * missed the slab: then it needs another bitmap. */
 bool hak_slab_moves(hak_unit_t *slab, unsigned class_index);
 
-/* Gives a list of slabs (by `next`) of a shard that belong to no bin any more back to the pool, or the shard `keeps`
- * some for its other classes (stock.h); returns their number. */
+/* Gives slabs of a shard that no longer belong to a bin (a list by `next`) back to the pool. With
+ * `keeps`, the shard keeps some for its other classes (stock.h). Returns their number. */
 uint32_t hak_slab_release_list(hak_unit_t *list, unsigned shard, unsigned class_index, bool keeps);
 
 /* The line of TINY_PAGEBOX_LOG: a slab goes from the pool to a shard, or back. */
@@ -73,37 +73,38 @@ HAK_SLOW_PATH void hak_bin_log_hand_over(const char *event, const hak_unit_t *sl
 /* Of a shard that is made (table.c), as the functions below. */
 hak_bin_t *hak_bin_of(unsigned shard, unsigned class_index);
 
-/* Slabs that all bins of a shard have; the second adds some, under the lock of their bin. */
+/* Number of slabs in all bins of a shard; the second adds some, under the lock of their bin. */
 uint32_t hak_bin_slab_count(unsigned shard);
 void hak_bin_add_slabs(unsigned shard, uint32_t more);
 
 /* A bin gets its first slab: see hak_shard_classes. */
 void hak_bin_add_class(unsigned shard, unsigned class_index);
 
-/* Classes whose bins had HAK_SPARE_LEAST spare bytes when blocks came back last, a bit each, as hak_shard_classes: a
- * search for sparse slabs reads the lines of these bins only (sparse.c), since other CPUs write there. Who gives blocks
- * sets a bit, who finds that it is not so any more clears it, both under the bin's lock. */
+/* Classes whose bins had HAK_SPARE_LEAST spare bytes when blocks last came back, a bit each, as in
+ * hak_shard_classes. A search for sparse slabs reads only the lines of these bins (sparse.c), because
+ * other CPUs write to such lines. A thread that gives blocks back sets the bit; a thread that finds
+ * fewer spare bytes clears it; both hold the bin's lock. */
 enum { HAK_SPARE_LEAST = 256 * 1024 };
 uint64_t hak_shard_spare(unsigned shard, unsigned word);
 void hak_bin_note_spare(unsigned shard, unsigned class_index, bool has);
 
-/* Bytes of touched free blocks in a bin where most are free; 0 for any other, or below HAK_SPARE_LEAST. */
+/* Bytes of touched free blocks in a bin, if most of its touched blocks are free and the bytes reach
+ * HAK_SPARE_LEAST; else 0. */
 size_t hak_bin_spare_bytes(const hak_bin_t *bin, unsigned class_index);
 
-/* Sets it, if it is so. Bin lock held, after all that frees blocks. */
+/* Sets the bit if hak_bin_spare_bytes is not 0. Called with the bin lock held, after blocks were freed. */
 void hak_bin_look_at_spare(const hak_bin_t *bin, unsigned shard, unsigned class_index);
 
-/* What a bin counts, in the low 16 bits of each counter. A counter that goes round adds
- * one to the carries of its class, afterwards; who reads without the lock reads the
- * carries first. So what is read may be behind by one turn for a moment, and is never
- * ahead: a reader that takes a smaller number for an old one is right. */
+/* The low 16 bits of each counter of a bin. When a counter wraps, one is added to the carries of its
+ * class afterwards; a reader without the lock reads the carries first. So the result may be one wrap
+ * too small for a moment, but never too large: a reader may treat a smaller number as an old one. */
 typedef struct {
     _Atomic uint16_t counts[HAK_SHARD_COUNTERS]; /* written under the bin's lock */
 } hak_bin_counts_t;
 
 hak_bin_counts_t *hak_bin_counts(unsigned shard, unsigned class_index);
 
-/* Adds up to 65535 to a counter of a bin; what overflows is carried. Bin lock held. */
+/* Adds up to 65535 to a counter of a bin; an overflow goes to the carries. Bin lock held. */
 HAK_SLOW_PATH void hak_bin_carry(unsigned class_index, unsigned counter);
 HAK_FAST_PATH void hak_bin_count_in(hak_bin_counts_t *counts, unsigned class_index,
                                     unsigned counter, unsigned n) {
@@ -116,13 +117,13 @@ HAK_FAST_PATH void hak_bin_count(unsigned shard, unsigned class_index, unsigned 
     hak_bin_count_in(hak_bin_counts(shard, class_index), class_index, counter, n);
 }
 
-/* What few calls count, on pages that no small program touches.
+/* Counters that few calls change, on pages that a small program does not touch.
  *
  *   slabs of a bin = adopted - left
  *   blocks on their way to slabs of a class = remote - HAK_SHARD_DRAINED, over all its bins */
 typedef struct {
     _Atomic uint64_t remote;   /* atomic; blocks that threads at home in the shard freed remotely,
-                                but for those that came back twice */
+                                except those that came back twice */
     _Atomic uint32_t left;     /* written under the bin's lock, as the next two; slabs that left
                                 the bin so far */
     _Atomic uint32_t stage1;   /* kept empty slabs used again */
@@ -134,7 +135,7 @@ HAK_FAST_PATH hak_bin_rare_t *hak_owner_rare(uint16_t owner) {
     return hak_bin_rare(hak_owner_shard(owner), hak_owner_class(owner));
 }
 
-/* Times that a counter has gone round, in all bins of a class; what that makes. */
+/* The wraps of a counter in all bins of a class, and the number that they amount to. */
 extern _Atomic uint32_t hak_bin_carries[HAK_CLASS_COUNT + 1][HAK_SHARD_COUNTERS];
 HAK_FAST_PATH uint64_t hak_bin_carried(unsigned class_index, unsigned counter) {
     return (uint64_t)hak_load_acquire(&hak_bin_carries[class_index][counter])

@@ -1,22 +1,23 @@
-/* bitmaps.h: the memory of slabs' bitmaps, which slabs that come and go use again.
+/* bitmaps.h: the memory of slabs' bitmaps, which later slabs use again.
  *
- * A slab's bitmap serves as nothing else once it is freed (meta.h). Small machines keep free ones in lists of the
- * process, under its lock. Beyond, a shard keeps a few of each size itself; what it cannot keep goes to those lists, and
- * they serve before the shard's room is cut further: so slabs that come and go need no more memory than once.
+ * The memory of a freed bitmap serves only as a bitmap again (meta.h). On small machines, lists of the process keep
+ * the free ones, under one lock. On larger machines, each shard also keeps a few of each size. Those that it cannot
+ * keep go to the lists of the process, which serve before more of the shard's room is cut. So slabs that are made and
+ * released again and again need no further memory.
  *
  * PROTOCOL of a place
  *
  *   B1  free: CAS NULL -> bitmap, with release: the bitmap belongs to nobody
  *   B2  take: exchange -> NULL: what comes out is this thread's alone
  *
- * There is no list, and so no ABA. A thread stands inside the gate between the two, as long as it has the slab
- * (bin.h): the child of a fork loses no bitmap.
+ * There is no list, and so no ABA problem. Between the two steps a thread is inside the gate, as long as it has the
+ * slab (bin.h): the child of a fork loses no bitmap.
  *
- * The remote words of a free bitmap are 0, but for a second free that has missed the slab (shard.h, F1): then another
- * bitmap serves.
+ * The remote words of a free bitmap are 0, unless a second free has missed the slab (shard.h, F1): then another bitmap
+ * is used.
  *
- * Rejected: a list for each size. To take one bitmap off it is an ABA problem, and to take all of them leaves
- * the next thread without. */
+ * Rejected: a list for each size. Taking one bitmap off it has the ABA problem, and taking all of them leaves none for
+ * the next thread. */
 #pragma once
 
 #include "base/base.h"
@@ -30,7 +31,7 @@ enum {
 
 typedef _Atomic(void *) hak_bitmap_place_t;
 
-/* Undefined contents, but for the second half, which is 0; `size` is a power of two. NULL without memory. */
+/* The contents are undefined, except that the second half is 0; `size` is a power of two. NULL without memory. */
 void *hak_shard_bitmap(unsigned shard, size_t size);
 void hak_shard_free_bitmap(unsigned shard, void *bitmap, size_t size);
 

@@ -1,10 +1,10 @@
 /* flush.c: a batch of blocks on its way back to the bitmaps.
  *
- * This is where most of the time beside malloc and free themselves goes, so each common case has a
- * short loop of its own: 64 blocks that are a whole word, in order or in reverse, which is what a
- * program leaves that frees as it allocated; blocks of one word, whose bits are gathered in a
- * register; blocks that are alone in their word (freed at random). None of them knows of colours: the
- * addresses of blocks whose slabs have one are shifted to where they would lie without. */
+ * Apart from malloc and free themselves, most of the time is spent here, so each common case has a short loop of its
+ * own: 64 blocks that fill a whole word, in order or in reverse, as a program leaves them that frees in the order in
+ * which it allocated; blocks of one word, whose bits are gathered in a register; and blocks that are alone in their
+ * word (freed at random). The loops ignore colours: the addresses of blocks in a coloured slab are first shifted to
+ * where they would lie without the colour. */
 #include "shard/flush.h"
 
 #include <string.h>
@@ -39,7 +39,7 @@ typedef struct {
     unsigned word;
 } share_t;
 
-/* What is left comes with the next batch, when these have been told. */
+/* The rest comes with the next batch, after these blocks have been reported. */
 static HAK_BEHIND void drop_bits(batch_t *batch, char *first, uint64_t bits) {
     const unsigned low = hak_lowest_bit(bits);
     *batch->twice =
@@ -53,8 +53,7 @@ static HAK_BEHIND void drop(batch_t *batch) {
     drop_bits(batch, block, 1);
 }
 
-/* True when the next 64 blocks lie `step` bytes apart: a fraction of the cost of 64
- * indices. */
+/* True when the next 64 blocks lie `step` bytes apart. The test costs a fraction of computing 64 indices. */
 static HAK_OUT_OF_LINE bool is_whole_word(void *const *next, intptr_t step) {
     const uintptr_t first = (uintptr_t)*next, move = (uintptr_t)step;
     if ((uintptr_t)next[63] != first + 63 * move) return false;
@@ -68,7 +67,7 @@ static HAK_OUT_OF_LINE bool is_whole_word(void *const *next, intptr_t step) {
     return (wrong[0] | wrong[1]) == 0;
 }
 
-/* The share that begins with the next block. It ends where a block comes a second time. */
+/* The share that begins with the next block. It ends before a block that comes a second time. */
 HAK_FAST_PATH share_t gather(void *const *next, void *const *end, const hak_class_t *info) {
     const uintptr_t first = (uintptr_t)*next, unit = first & -(uintptr_t)HAK_UNIT_SIZE;
     const uint64_t reciprocal = info->reciprocal, at = (first - unit) * reciprocal;
@@ -94,7 +93,7 @@ HAK_FAST_PATH share_t gather(void *const *next, void *const *end, const hak_clas
     return share;
 }
 
-/* Drops blocks of a share. Nothing is said of a colour here: see give_coloured. */
+/* Drops blocks of a share. Colours are ignored here: see give_coloured. */
 static HAK_BEHIND void drop_share(batch_t *batch, const hak_unit_t *slab, unsigned word,
                                   uint64_t bits) {
     drop_bits(batch, slab->base + (size_t)word * 64 * batch->info->size, bits);
@@ -120,10 +119,9 @@ static HAK_OUT_OF_LINE unsigned give_share(batch_t *batch, hak_unit_t *slab) {
     return count;
 }
 
-/* Gives the `count` blocks before `end`, which are alone in their words, as long as there is nothing
- * special: each block's slab is of the bin, was not full and does not become free, and no remote blocks
- * of the bin are on their way, by which a block could be free already. Returns how many are left. Lock
- * held. */
+/* Gives back the `count` blocks before `end`, which are alone in their words, as long as nothing special occurs: the
+ * slab of each block is of the bin, was not full and does not become free, and no remote blocks of the bin are on their
+ * way, through which a block could already be free. Returns how many are left. Lock held. */
 static HAK_OUT_OF_LINE size_t give_apart(void *const *end, size_t count, uint16_t mine,
                                          const hak_class_t *info) {
     const uint32_t reciprocal = info->reciprocal;
@@ -210,10 +208,9 @@ HAK_FAST_PATH void *const *give_near(void *const *first, void *const *end, hak_u
     return next;
 }
 
-/* Gives the next blocks, slab by slab, as long as they are of slabs of the bin without remote blocks
- * on their way. Returns the first one that is left, and in *moved a slab that was full or became free:
- * its last blocks were given, but it has its old place. `comes`: remote blocks of the bin are on their
- * way. Lock held. */
+/* Gives back the next blocks, slab by slab, as long as they are of slabs of the bin that have no remote blocks on their
+ * way. Returns the first block that is left, and in *moved a slab that was full or became free: its last blocks were
+ * given back, but it still has its old place. `comes`: remote blocks of the bin are on their way. Lock held. */
 static HAK_OUT_OF_LINE void *const *give_own(void *const *next, void *const *end, uint16_t mine,
                                              const hak_class_t *info, bool comes,
                                              hak_unit_t **moved) {
@@ -247,8 +244,8 @@ static HAK_OUT_OF_LINE void *const *give_own(void *const *next, void *const *end
     return next;
 }
 
-/* Gives the next share, of another shard's slab. A slab of another class: the block was free
- * already, and its slab has gone its way since. */
+/* Gives back the next share, which lies in a slab of another shard. If the slab is of another class, the block was
+ * already free, and its slab has been released since. */
 static HAK_NEXT void give_remote(batch_t *batch, hak_unit_t *slab) {
     if (hak_owner_class(hak_load_acquire(&slab->owner)) != batch->class_index) {
         drop(batch);
@@ -268,7 +265,7 @@ static HAK_NEXT void give_remote(batch_t *batch, hak_unit_t *slab) {
     HAK_COUNT_BLOCKS(batch->class_index, HAK_CALL_SS_REMOTE, count - dropped);
 }
 
-/* What is done for a batch under the lock: slabs linked by `next`. */
+/* Slabs that a batch changes under the lock, linked by `next`. */
 typedef struct {
     hak_unit_t *released;
     hak_unit_t *lifted; /* bound ones, claimed until the batch is through */

@@ -3,20 +3,20 @@
 
 #include "base/base.h"
 
-/* Blocks that were free already when they came back: of one word of a slab, or a single one. */
+/* Blocks that were already free when they came back: blocks of one word of a slab, or a single block. */
 typedef struct {
     char *first;   /* that of the lowest bit */
     uint64_t bits; /* a block each, `size` bytes apart; 0: there are none */
     uint32_t size;
 } hak_twice_t;
 
-/* Gives `count` blocks of one class back. Each block that was free already is reported
- * (hak_error_report), the others are given all the same. */
+/* Gives `count` blocks of one class back. Each block that was already free is reported
+ * (hak_error_report); the others are given back. */
 void hak_shard_flush(unsigned home, unsigned class_index, void *const *blocks, unsigned count);
 
-/* The same for callers that stay inside the gate: returns how many blocks are done, all or those up to the
- * first that were free already, which are in *twice. These are reported outside, since the program's handler
- * of SIGABRT may start a thread that forks. */
+/* The same for callers that stay inside the gate. Returns how many blocks are done: all, or those up to the first
+ * blocks that were already free, which are in *twice. The caller reports these outside the gate, because the
+ * program's handler of SIGABRT may start a thread that forks. */
 unsigned hak_shard_flush_inside(unsigned home, unsigned class_index, void *const *blocks,
                                 unsigned count, hak_twice_t *twice);
 

@@ -1,4 +1,4 @@
-/* remote.c: blocks that other threads free: how they come to their slab, and from there into its bitmap. */
+/* remote.c: remote frees: how a block gets into the remote words of its slab, and from there into its bitmap. */
 #include "shard/remote.h"
 
 #include "debug/timing.h"
@@ -13,16 +13,16 @@ static void pending_push(hak_unit_t *slab, hak_bin_t *bin) {
     } while (!hak_cas_weak_release(&bin->pending, &old, slab)); /* partner: D1 */
 }
 
-/* F2 and F3, by a thread that has taken these words and does not merge them, or for blocks that rely on it. They are in
- * the remote words all the while: the slab stays where it is. */
+/* F2 and F3, by a thread that has taken these words and does not merge them, or for blocks that rely on it. The blocks
+ * stay in the remote words, so the slab stays in its bin. */
 static void pass_on(hak_unit_t *slab, uint64_t words) {
     if (hak_or_acq_rel(&slab->remote_words, words) != 0) return;
     const uint16_t owner = hak_load_relaxed(&slab->owner);
     pending_push(slab, hak_bin_of(hak_owner_shard(owner), hak_owner_class(owner)));
 }
 
-/* A slab that has a record with that word, by the address of its bitmap. It stays in its bin as long as the word is not 0;
- * without an owner it has no block in use. */
+/* A slab that has a record with that word, by the address of its bitmap. The slab stays in its bin as long as the word
+ * is not 0; without an owner it has no block in use. */
 static bool has_record(const hak_unit_t *slab, const uint64_t *bits, unsigned word) {
     if (atomic_load_explicit(&slab->bits, memory_order_seq_cst) != bits)
         return false; /* partner: L1 */
@@ -43,9 +43,9 @@ static HAK_BEHIND void search_superslab(hak_superslab_t *super, void *context) {
             search->slab = &super->units[i];
 }
 
-/* Takes F1 back. Blocks that were freed into the word meanwhile rely on F for F2. F does it for the slab that
- * has the record by now, which stays until then because of those blocks. That slab is searched only
- * when it is another one. If no slab has the record, those blocks were freed twice, too. */
+/* Undoes F1. Blocks that were freed into the word in the meantime rely on F for F2. F does F2 for the slab that has the
+ * record by now; because of those blocks that slab stays until then. It is searched for only when it is another slab.
+ * If no slab has the record, those blocks were freed twice, too. */
 static HAK_BEHIND void undo(hak_unit_t *slab, const uint64_t *bits, unsigned word,
                             _Atomic uint64_t *remote, uint64_t mask) {
     while ((mask = atomic_fetch_and_explicit(remote, ~mask, memory_order_seq_cst) & ~mask) != 0) {
@@ -63,7 +63,7 @@ HAK_FAST_PATH bool is_there(const hak_unit_t *slab, uint16_t owner, const uint64
            ((hak_load_acquire(&slab->owner) ^ owner) & ~HAK_OWNER_WARM) == 0;
 }
 
-/* A slab that is about to leave stays, if this is faster than L3. True when it has left, and F1 is taken back. */
+/* A slab that is about to leave stays if this comes before L3. True when the slab has left; F1 is then undone. */
 static HAK_BEHIND bool has_left(hak_unit_t *slab, uint16_t owner, uint64_t *bits, unsigned word,
                                 _Atomic uint64_t *remote, uint64_t mask) {
     uint64_t *leaves = hak_slab_marked(bits, HAK_SLAB_LEAVES);
@@ -73,7 +73,7 @@ static HAK_BEHIND bool has_left(hak_unit_t *slab, uint16_t owner, uint64_t *bits
     return true;
 }
 
-/* Only who has F2 to do looks: any other thread relies on that one. */
+/* Only the thread that has to do F2 checks; every other thread relies on it. */
 uint64_t hak_remote_free(hak_unit_t *slab, unsigned class_index, unsigned word, uint64_t mask) {
     HAK_TIMED_MID(pool_remote_push, class_index);
     /* F0, after give_remote's look at the owner */
@@ -100,7 +100,7 @@ static HAK_BEHIND void note_twice(const hak_unit_t *slab, const hak_class_t *inf
                            bits >> low, info->size};
 }
 
-/* The same of blocks that D3 does not merge: they leave the counts, too. */
+/* The same for blocks that D3 does not merge: they also leave the counts. */
 static HAK_BEHIND void drop_twice(const hak_unit_t *slab, const hak_class_t *info, unsigned word,
                                   uint64_t bits, hak_twice_t *twice) {
     note_twice(slab, info, word, bits, twice);
@@ -108,8 +108,8 @@ static HAK_BEHIND void drop_twice(const hak_unit_t *slab, const hak_class_t *inf
                     -(uint64_t)hak_bit_count(bits));
 }
 
-/* D3: moves the remote blocks of *words into the bitmap; returns how many. Leaves the words behind one with a
- * block that came back twice. */
+/* D3: moves the remote blocks of *words into the bitmap; returns how many. Stops after a word with a block that came
+ * back twice, and leaves the later words in *words. */
 static uint32_t merge_remote(hak_unit_t *slab, const hak_class_t *info, uint64_t *words,
                              hak_twice_t *twice) {
     _Atomic uint64_t *remote = hak_slab_remote(slab, info->words);
@@ -155,7 +155,7 @@ HAK_NEXT uint64_t hak_remote_look(const hak_unit_t *slab, const hak_class_t *inf
     return 0;
 }
 
-/* The look that led here has found some, and nobody takes them away but a drain. */
+/* The check before this call has found some, and only a drain can take them away. */
 HAK_BEHIND unsigned hak_remote_take_out(hak_unit_t *slab, const hak_class_t *info, unsigned want,
                                         hak_twice_t *twice) {
     if (twice->bits) return 0;
@@ -167,9 +167,9 @@ HAK_BEHIND unsigned hak_remote_take_out(hak_unit_t *slab, const hak_class_t *inf
     return hak_bit_count(again);
 }
 
-/* Pushes back the slabs that a bounded drain leaves. No other thread can have pushed one of them, since
- * its remote_words stayed non-zero. They are put behind the slabs that were pushed meanwhile, because
- * those are few and the rest may be long. */
+/* Pushes back the slabs that a bounded drain leaves. No other thread can have pushed one of them, because their
+ * remote_words stayed non-zero. They go behind the slabs that were pushed in the meantime, because those are few and
+ * this list may be long. */
 static void push_back(hak_unit_t *rest, hak_bin_t *bin) {
     hak_unit_t *none = NULL;
     while (!hak_cas_release(&bin->pending, &none, rest)) {

@@ -1,4 +1,4 @@
-/* shard.c: taking batches, over all shards, and what concerns all bins at once. */
+/* shard.c: takes batches of blocks, over all shards; functions for all bins of a shard. */
 #include "shard/shard.h"
 
 #include "debug/timing.h"
@@ -24,11 +24,11 @@ enum {
     CHANGED_PART =
         32, /* a heap has changed when it has more than one unit in so many more, or fewer */
     UNITS_LEAST = 16, /* in a smaller one the code that empties magazines costs as many pages */
-    SEARCH_MOST = 16, /* other shards that a search looks at while there is other memory */
+    SEARCH_MOST = 16, /* other shards that a search examines while there is other memory */
 };
 
-/* Alone in their cache line: slow calls of all threads read them, and threads write what the linker
- * puts beside. */
+/* In a cache line of their own: slow calls of all threads read them, and threads would write to
+ * variables beside them. */
 static struct {
     _Atomic unsigned shards; /* 0 until the first look; then it only grows */
     _Atomic unsigned homes;  /* the same, but it may fall; at most `shards` */
@@ -111,7 +111,7 @@ bool hak_shard_must_grow(unsigned home, unsigned class_index, uint32_t before) {
            !hak_stock_has_former(home);
 }
 
-/* Shards of the node, whose used blocks come before fresh ones. */
+/* The number of shards of the node. Their used blocks are taken before fresh ones. */
 static HAK_BEHIND hak_span_t span_of(unsigned home) {
     return hak_node_span(home, hak_shard_homes());
 }
@@ -119,8 +119,8 @@ HAK_FAST_PATH hak_span_t near_of(unsigned home) {
     return hak_has_nodes() ? span_of(home) : HAK_ALL_NODES;
 }
 
-/* True when another shard's bin may bring used blocks. Slabs may be listed of which no block was ever handed
- * out: a visit would take the lock from its CPU in vain. Without the lock. */
+/* True when another shard's bin may bring used blocks. A bin that lists only slabs with fresh blocks is left out: a
+ * visit would move its lock to this CPU for nothing. Without the lock. */
 static bool may_give_used(unsigned shard, unsigned class_index) {
     const hak_bin_t *bin = hak_bin_of(shard, class_index);
     return hak_load_relaxed(&bin->spare) || hak_load_relaxed(&bin->pending) ||
@@ -142,13 +142,13 @@ static bool others_have_used(unsigned home, unsigned class_index) {
 typedef struct {
     unsigned home, class_index, want;
     void **top;
-    hak_warm_t *warm; /* of the thread, which has found nothing in it; or NULL */
-    bool insists;     /* a slab is made even where hak_shard_leaves */
-    hak_told_t told;  /* answer */
+    hak_warm_t *warm; /* of the thread, which has found no block in it; or NULL */
+    bool insists;     /* make a slab even if hak_shard_leaves is true */
+    hak_told_t told;  /* result */
 } request_t;
 
-/* What a visit takes: used blocks only; used ones or, if no other shard may have any, fresh ones too; any
- * blocks. */
+/* The blocks that a visit takes: only used ones; used ones, and fresh ones if no other shard may
+ * have used ones; any. */
 typedef enum { USED, USED_FIRST, ANY } what_t;
 
 static unsigned take(request_t *request, hak_bin_t *bin, bool fresh) {
@@ -205,8 +205,8 @@ static unsigned take_from(request_t *request, unsigned shard, what_t what) {
     return take_locked(request, bin, shard, what);
 }
 
-/* Searches the next `probes` shards: for any blocks those of all nodes, else those of the own one. It waits for
- * their locks, because a wait is shorter than the page fault that skipping the shard would cost. */
+/* Searches the next `probes` shards: shards of all nodes for ANY blocks, otherwise only those of the caller's node. It
+ * waits for their locks, because a wait is shorter than the page fault that skipping the shard would cost. */
 static HAK_NEXT unsigned search_others(request_t *request, what_t what, unsigned probes) {
     unsigned home = request->home, taken = 0;
     const hak_span_t near = what == ANY ? HAK_ALL_NODES : near_of(home);
@@ -221,8 +221,8 @@ static unsigned take_from_others(request_t *request, what_t what, unsigned probe
     return search_others(request, what, probes);
 }
 
-/* Enters slabs that belong to nobody in the home bin, and takes from there. The caller is inside
- * the gate since it took them; here it leaves. */
+/* Enters slabs that belong to nobody in the home bin, and takes blocks from there. The caller has been inside the gate
+ * since it took the slabs; this function leaves the gate. */
 static unsigned take_from_new(request_t *request, hak_unit_t *const *slabs, unsigned count) {
     unsigned home = request->home, class_index = request->class_index;
     hak_bin_t *bin = hak_bin_of(home, class_index);
@@ -259,9 +259,9 @@ static unsigned slabs_wanted(request_t *request) {
     return (unsigned)hak_min(request->want / 2, SLABS_MOST);
 }
 
-/* A second look at the home bin, with units in hand: while the caller waited for the pool or for its CPU,
- * another thread may have brought a slab. Where threads are very many, all of them would bring one each, and
- * use few of its blocks. True when that served the request; then the units have gone back. Inside the gate. */
+/* A second look at the home bin, with units in hand: while the caller waited for the pool or for its CPU, another
+ * thread may have brought a slab. With very many threads, each would otherwise bring a slab and use few of its blocks.
+ * True when the home bin served the request; then the units have gone back. Inside the gate. */
 static HAK_BEHIND bool is_served_by_others(request_t *request, hak_unit_t *const *units,
                                            const bool *fresh, unsigned count, unsigned *taken) {
     *taken = take_from(request, request->home, ANY);
@@ -296,7 +296,7 @@ static unsigned take_from_pool(request_t *request) {
     return 0;
 }
 
-/* What a sweep does in a bin. */
+/* The work of a sweep in a bin. */
 typedef struct {
     unsigned age; /* sweeps that the kept empty slab has seen when it is released */
     uint32_t
@@ -306,9 +306,9 @@ typedef struct {
     hak_twice_t twice; /* answer; blocks that were found free already */
 } visit_t;
 
-/* Drains a bin, takes back unused slabs that are bound to threads, and releases the kept empty slab. Does
- * nothing if another thread holds the bin's lock. Returns the looks that it was: one for the bin, one for
- * each block that was drained and each slab that was released; none where there was nothing to do. */
+/* Drains a bin, takes back unused slabs that are bound to threads, and releases the kept empty slab. Does nothing if
+ * another thread holds the bin's lock. Returns the number of looks: one for the bin, one for each drained block and
+ * each released slab; 0 if there was nothing to do. */
 static HAK_NEXT uint32_t drain_and_release(unsigned shard, unsigned class_index, visit_t *visit) {
     hak_bin_t *bin = hak_bin_of(shard, class_index);
     bool warm =
@@ -352,7 +352,7 @@ static _Atomic uint64_t budget_hits, adopted_empty;
 uint64_t hak_shard_budget_hits(void) { return hak_load_relaxed(&budget_hits); }
 uint64_t hak_shard_adopted_empty(void) { return hak_load_relaxed(&adopted_empty); }
 
-/* True when a shard has as many slabs as SS_BUDGET allows, and must reclaim before it takes one more. */
+/* True when a shard has as many slabs as SS_BUDGET allows, and must reclaim memory before it takes another slab. */
 static bool at_budget(unsigned shard) {
     uint64_t budget = (uint64_t)hak_option(HAK_OPTION_SS_BUDGET);
     return HAK_UNLIKELY(budget != 0) && hak_bin_slab_count(shard) >= budget * hak_superslab_units();
@@ -430,7 +430,7 @@ HAK_BEHIND unsigned hak_shard_take_inside(unsigned home, unsigned class_index, u
     return taken;
 }
 
-/* Also tells of blocks that were freed twice. */
+/* Also reports blocks that were freed twice. */
 HAK_FAST_PATH unsigned take_and_tell(request_t *request, unsigned (*take_once)(request_t *)) {
     unsigned taken;
     do {

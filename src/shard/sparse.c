@@ -86,8 +86,8 @@ static size_t purge_pages(const hak_unit_t *slab, uint64_t pages, size_t page_si
     return bytes;
 }
 
-/* The blocks of a slab that the program or caches hold, on a scale of 1 to LOOKED_MOST: two steps a doubling
- * while they are few, then one. */
+/* The number of blocks of a slab that the program or caches hold, on a scale of 1 to LOOKED_MOST: two steps per
+ * doubling while there are few, then one. */
 static unsigned scale_of_used(const hak_unit_t *slab, const hak_class_t *info) {
     const unsigned used = slab->fresh - hak_bin_ready(slab, info);
     if (used < 2) return 1;
@@ -96,9 +96,9 @@ static unsigned scale_of_used(const hak_unit_t *slab, const hak_class_t *info) {
     return 2 * high + (used >> (high - 1) & 1);
 }
 
-/* True when a look at the pages of a slab may pay: enough of its blocks are free and, if there was a look since
- * the last take, distinctly fewer are in use now. Blocks come back one by one, so nearly all looks would be in
- * vain. Bin lock held. */
+/* True when a look at the pages of a slab is worth its cost: enough of its blocks are free and, if there was a look
+ * since the last take, distinctly fewer are in use now. Blocks come back one by one, so without this test nearly all
+ * looks would find nothing. Bin lock held. */
 static bool is_worth_a_look(const hak_unit_t *slab, const hak_class_t *info) {
     if (hak_bin_ready(slab, info) * 256u < ((unsigned)slab->purged + PART_LEAST) * info->count)
         return false;
@@ -128,8 +128,9 @@ static size_t purge_slab(hak_bin_t *bin, _Atomic size_t *seen, hak_unit_t *slab,
     return bytes;
 }
 
-/* Passes up to `most` slabs of a bin, from the head of its list to the first that is worth a look, and purges
- * that one; with `all` each is. They move to the end of the list. Returns how many; 0 when none is listed. */
+/* Passes up to `most` slabs of a bin, from the head of its list to the first that is worth a look, and purges that one;
+ * with `all`, each slab is worth a look. The passed slabs move to the end of the list. Returns how many; 0 when none is
+ * listed. */
 static uint32_t purge_next(unsigned shard, unsigned class_index, bool all, uint32_t most,
                            size_t *bytes) {
     hak_bin_t *bin = hak_bin_of(shard, class_index);
@@ -179,8 +180,8 @@ static size_t purge_some(unsigned shard, unsigned class_index, size_t bytes, hak
     return given;
 }
 
-/* The spare bytes of a bin that has a bit in its shard's word. Clears the bit where there are none any more; under the lock, as
- * it is set, so that it is not lost. */
+/* The spare bytes of a bin that has a bit in its shard's word. Clears the bit if there are none any more, under the
+ * lock under which the bit is set, so that no set bit is lost. */
 static size_t noted_bytes(unsigned shard, unsigned class_index) {
     hak_bin_t *bin = hak_bin_of(shard, class_index);
     const size_t bytes = hak_bin_spare_bytes(bin, class_index);
@@ -211,7 +212,7 @@ static unsigned shards_made(void) {
     return count;
 }
 
-/* The shard whose turn it is, of `count` that are made; the next `visited` ones have had theirs. */
+/* The shard whose turn it is, of `count` existing shards; `visited` shards from it on are counted as visited. */
 static unsigned take_turn(unsigned count, unsigned visited) {
     unsigned shard = hak_lazy_table_next(&hak_shard_table, 0);
     for (unsigned n = hak_add_relaxed(&visits, visited) % count; n; n--)
@@ -219,7 +220,7 @@ static unsigned take_turn(unsigned count, unsigned visited) {
     return shard;
 }
 
-/* Purges one bin in each call: that with the most spare bytes of the next few shards. */
+/* Purges one bin in each call: the one with the most spare bytes among the next few shards. */
 size_t hak_shard_purge_grown(size_t bytes, hak_budget_t *budget) {
     const unsigned count = shards_made();
     if (count == 0) return 0;
@@ -238,8 +239,8 @@ size_t hak_shard_purge_grown(size_t bytes, hak_budget_t *budget) {
     return most ? purge_some(best_shard, best_class, bytes, budget) : 0;
 }
 
-/* True when there is at most one block in use per touched page. Then a good part of the pages has
- * none, wherever the blocks lie. */
+/* True when there is at most one block in use per touched page. Then many pages have no block in use, wherever the
+ * blocks lie. */
 HAK_FAST_PATH bool is_strewn(const hak_bin_t *bin, unsigned class_index) {
     size_t touched = hak_load_relaxed(&bin->touched);
     size_t used = touched - hak_min(hak_load_relaxed(&bin->spare), touched);
@@ -256,9 +257,8 @@ static unsigned visits_of_rest(unsigned shards) {
     return (unsigned)hak_min(most, UINT8_MAX);
 }
 
-/* The class of the idle bin of a shard that has the most spare bytes, of strewn bins only; 0 for
- * none. Adds `more` to the rests of the others. A concurrent take may be missed; then a bin counts as
- * idle too early, once. */
+/* The class of the idle bin with the most spare bytes in a shard, among its strewn bins; 0 for none. Adds `more` to
+ * `rests` of the other bins. A concurrent take may be missed; then a bin counts as idle too early, once. */
 static unsigned idle_bin(unsigned shard, unsigned rest, unsigned more) {
     unsigned best = 0;
     size_t most = 0;

@@ -1,27 +1,27 @@
-/* stats.h: what the statistics and the live page read of slabs. */
+/* stats.h: the figures of slabs for the statistics and the live page. */
 #pragma once
 
 #include "shard/shard.h"
 
-/* What all bins of a class have. */
+/* The figures of all bins of a class. */
 typedef struct {
     uint64_t counts[HAK_SHARD_COUNTERS]; /* since the process began, as the next */
     uint64_t stage1;
     uint64_t remote; /* blocks that were freed without the lock of their bin */
-    uint64_t slabs;  /* that there are now */
+    uint64_t slabs;  /* that exist now */
     uint64_t used;   /* blocks that are not free in their slab, remote ones included; without
                         those that threads carved (HAK_WARM_TAKEN) */
 } hak_shard_stats_t;
 
-/* Counts of all bins of a class, added up. Each bin is locked for itself and read in a bounded
- * number of steps: at rest the sums are exact, else they may be off by what moved meanwhile. */
+/* Sums of the counts of all bins of a class. Each bin is locked separately and read in a bounded number of steps: at
+ * rest the sums are exact, otherwise they may miss what moved in the meantime. */
 hak_shard_stats_t hak_shard_stats(unsigned class_index);
 
 /* Bytes of blocks in use, or in some thread's cache, in each grain of 4 KiB of a slab.
  * Returns the slab's class, HAK_CLASS_NONE when the unit is no slab now. */
 unsigned hak_shard_used_bytes(const hak_unit_t *slab, uint16_t used[HAK_UNIT_GRAINS]);
 
-/* What a band has cost since the process began, or costs per second. */
+/* The costs of a band since the process began, or per second. */
 typedef struct {
     uint64_t locks;  /* times that locks of its bins were taken */
     uint64_t misses; /* refills that took blocks from a shard */

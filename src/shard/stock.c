@@ -17,7 +17,7 @@ static hak_unit_t *take_all(hak_stock_list_t *list) {
     return hak_load_relaxed(list) ? hak_exchange_acq_rel(list, NULL) : NULL; /* K1 */
 }
 
-/* K2; true when the list is there. */
+/* K2; true when the list is in place. */
 static bool put(hak_stock_list_t *list, hak_unit_t *units) {
     hak_unit_t *none = NULL;
     return hak_cas_release(list, &none, units);
@@ -48,7 +48,7 @@ static unsigned draw(unsigned shard, unsigned want, hak_unit_t **units, bool *ze
     return taken;
 }
 
-/* What is there of one list, up to `want`; returns the rest. */
+/* Takes up to `want` units of a list; returns the rest. */
 static hak_unit_t *take_of(hak_unit_t *list, unsigned want, bool untouched, hak_unit_t **units,
                            bool *zeroed, unsigned *taken) {
     for (; list && *taken < want; ++*taken, list = list->next) {
@@ -60,8 +60,8 @@ static hak_unit_t *take_of(hak_unit_t *list, unsigned want, bool untouched, hak_
     return list;
 }
 
-/* A unit with pages comes first. But a few in the pool, which come and go all the time, do not send each shard to
- * the pool's lock: each would find that another one was there before. */
+/* A unit with pages comes first. But while the pool has only a few, which come and go all the time, shards do not go to
+ * the pool's lock for them: most would find that another shard was faster. */
 static HAK_BEHIND unsigned take_stocked(hak_stock_t *stock, unsigned want, hak_unit_t **units,
                                         bool *zeroed) {
     unsigned taken = 0;

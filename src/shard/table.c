@@ -10,8 +10,8 @@
 
 enum { SHARDS_OWN = 2 }; /* shards whose memory is our own: small processes have no other */
 
-/* Small processes touch the first page only: the bins have no room for the counters, which lie in front
- * of them and are narrow. With 64 bits each they would need one page more. */
+/* Small processes touch only the first page. The bins have no room for the counters, so these lie in front of them and
+ * are narrow: with 64 bits each they would need another page. */
 typedef struct {
     hak_bin_counts_t counts[HAK_CLASS_COUNT + 1];
     _Atomic uint32_t slab_count;
@@ -118,7 +118,7 @@ HAK_NEXT size_t hak_shard_spare_bytes(unsigned shard) {
 
 HAK_OUT_OF_LINE void hak_bin_look_at_spare(const hak_bin_t *bin, unsigned shard,
                                            unsigned class_index) {
-    /* So much is seldom free: small processes need no closer look, nor its code. */
+    /* So much memory is seldom free: small processes need neither a closer look nor its code. */
     if (HAK_LIKELY(hak_load_relaxed(&bin->spare) * hak_classes[class_index].size < HAK_SPARE_LEAST))
         return;
     if (hak_bin_spare_bytes(bin, class_index)) hak_bin_note_spare(shard, class_index, true);

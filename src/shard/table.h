@@ -1,4 +1,4 @@
-/* table.h: the table of the shards that are made; internal to shard/. */
+/* table.h: the table of the existing shards; internal to shard/. */
 #pragma once
 
 #include "meta/lazy_table.h"
@@ -9,12 +9,12 @@
 
 extern hak_lazy_table_t hak_shard_table;
 
-/* Only a shard that is made can have a slab. */
+/* Only an existing shard can have a slab. */
 HAK_FAST_PATH bool hak_shard_is_made(unsigned shard) {
     return hak_lazy_table_at(&hak_shard_table, shard) != NULL;
 }
 
-/* The next shard behind one that is made, round: that one itself when there is no other. */
+/* The next existing shard after an existing one, cyclically: the shard itself when there is no other. */
 HAK_FAST_PATH unsigned hak_shard_after(unsigned shard) {
     return hak_lazy_table_after(&hak_shard_table, shard);
 }
@@ -24,7 +24,7 @@ HAK_FAST_PATH unsigned hak_shard_near(unsigned shard, hak_span_t near) {
     return hak_lazy_table_after_within(&hak_shard_table, shard, near.first, near.end);
 }
 
-/* The shards that are made. */
+/* The number of existing shards. */
 #define HAK_EACH_SHARD(shard)                                                               \
     for (unsigned shard = hak_lazy_table_next(&hak_shard_table, 0); shard < HAK_SHARDS_MAX; \
          shard = hak_lazy_table_next(&hak_shard_table, shard + 1))
@@ -45,7 +45,7 @@ void *hak_shard_cut(unsigned shard, size_t size);
 /* Places for free bitmaps (bitmaps.h); NULL for a plain shard. */
 hak_bitmap_place_t *hak_shard_bitmap_places(unsigned shard);
 
-/* What the check of a bin adds up (verify.c), in memory of its shard. */
+/* Sums for the check of a bin (verify.c), in memory of its shard. */
 typedef struct {
     uint32_t slabs, listed; /* listed, touched, spare: of those that are not warm */
     size_t touched, spare;

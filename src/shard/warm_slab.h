@@ -28,8 +28,8 @@
  *   a drain    puts S back on the pending stack and leaves remote_words as it was (so no other
  *              thread has pushed S meanwhile)
  *   a take that looks for used blocks, and a sweep, skip S
- * A carve is inside the gate (os/gate.h): in the child of a fork no slab is claimed. Slabs that were bound to other threads stay bound
- * there, until a take or a sweep takes them back.
+ * A carve is inside the gate (os/gate.h): in the child of a fork no slab is claimed. Slabs that were bound to other
+ * threads stay bound there, until a take or a sweep takes them back.
  *
  * A give claims a warm slab for its whole batch ("lifts" it): the owner word loses its flag, so the
  * give treats the slab like any other of the bin, but enters it in no list. At the end, before C2,
@@ -109,7 +109,8 @@ HAK_FAST_PATH bool hak_warm_any(unsigned shard, unsigned class_index) {
            hak_load_relaxed(&hak_warm_ring_of(shard, class_index)->count) != 0;
 }
 
-/* Makes a record for up to `count` slabs of a thread at home in a shard, with none bound. NULL when there is no memory. */
+/* Makes a record for up to `count` slabs of a thread at home in a shard, with none bound. NULL when there is no
+ * memory. */
 hak_warm_t *hak_warm_make(unsigned home, unsigned count);
 
 /* Called by the thread itself, with no lock held. Takes up to `want` free blocks that were in use
