@@ -1,43 +1,42 @@
 /* heap.h: large heaps: superslabs, grain by grain, one heap for each CPU.
  *
- * There are as many heaps as shards, each made at its first use (meta/lazy_table.h), and a thread's heap is
- * that of the CPU it runs on at the moment. Rejected: the heap of its shard, since threads that follow each other
- * have different ones, and then each CPU writes to the lines of several heaps.
+ * There are as many heaps as shards, and each is made when it is first used (meta/lazy_table.h). A thread uses the heap
+ * of the CPU on which it currently runs. Rejected: the heap of the thread's shard. Threads that run one after another
+ * on a CPU have different shards, so each CPU would write to the lines of several heaps.
  *
- * Who owns what: a superslab belongs to one heap, or to the pool. A block belongs to
- * the heap whose superslab it lies in; any thread may free it.
+ * Ownership: a superslab belongs to one heap, or to the pool. A block belongs to the heap of the superslab in which it
+ * lies; any thread may free it.
  *
  * A block's record is the word `large` of the unit it begins in (at most one does,
  * since a block is longer than a unit):
  *   length in grains << 5 | freed << 4 | first grain, counted in its unit;  0 = none
- * Written under the heap's lock where the block is made, resized or merged. `freed` is set by
- * compare-and-swap before anything else is done: of two racing frees one wins, and the other
- * touches nothing. Rejected: to decide that under a lock, since a free on another CPU takes
- * another lock.
+ * The word is written under the heap's lock when the block is made, resized or merged. A free sets `freed` by
+ * compare-and-swap before it does anything else: only one of two racing frees succeeds, and the other touches nothing.
+ * Rejected: to decide that under a lock, because a free on another CPU takes another lock.
  *
- * Where the program frees a block twice, the unit may by then be a slab, a chunk (fine_grain.h) or another heap's. A
- * block has 17 to 256 grains. The counts of a slab, from its making on, are a shorter length or a longer one, and so
- * is the word of a chunk: these words are no block. A mark on a block in use keeps its unit in the heap that the
- * owner names after it.
+ * If the program frees a block twice, its unit may by then be a slab, a chunk (fine_grain.h) or part of another heap. A
+ * block has 17 to 256 grains. The counts of a slab, from the moment it is made, read as a shorter or a longer length,
+ * and so does the word of a chunk: such words are no block. A freed mark on a block in use keeps the unit in the heap
+ * that the owner word names when it is read after the mark.
  *
- * A resize changes the word by compare-and-swap as well: after it has taken the grains that the block
- * grows by, and before it frees those that are cut off. A free at the same time is a mistake of the
- * program, but of the two one wins. If that is the free, the resize fails and leaves the block as it was.
+ * A resize also changes the word by compare-and-swap: after it has taken the grains by which the block grows, and
+ * before it frees the grains that are cut off. A free at the same time is an error of the program, but only one of the
+ * two succeeds. If the free does, the resize fails and leaves the block as it was.
  *
- * A freed block merges with the free extents under the heap's lock, or, freed on another
- * CPU than the heap's, goes into the heap's transfer array under a lock of its own, so that
- * it waits for no allocation; a full array is emptied into the extents.
+ * A freed block is merged with the free extents, under the heap's lock. If it is freed on another CPU than the heap's,
+ * it goes into the heap's transfer array instead. The array has a lock of its own, so the free waits for no allocation;
+ * a full array is emptied into the extents.
  *
- * Freed on the heap's own CPU, it first stays whole among the heap's recent blocks (recent.h). It merges
- * when newer ones take its place, when the extents have no room, when a block cannot grow in place, at each
- * visit of a purge, and when the pool lacks a superslab and it is this heap's turn.
+ * A block that is freed on the heap's own CPU first stays whole among the heap's recent blocks (recent.h). It is merged
+ * when newer blocks take its place, when the extents have no room, when a block cannot grow in place, at each visit of
+ * a purge, and when the pool lacks a superslab and it is this heap's turn.
  *
- * Locks: heap -> transfer -> pool. Never two heaps. Between two locks a block that is freed, or
- * memory that is purged, is in the hands of one thread, and counted as used. That thread is
- * inside the gate (os/gate.h), so a fork's child has no such block.
+ * Lock order: heap -> transfer -> pool; no thread holds the locks of two heaps. Between two locks, a block that is
+ * freed or memory that is purged is held by one thread, and counted as used. That thread is inside the gate
+ * (os/gate.h), so the child of a fork has no such block.
  *
- * Counting, under the lock: used grains = sum of blocks, freed ones that wait included, + claimed by a
- * purge; idle = touched and not used; lent = superslabs without a used grain. */
+ * Counts, under the lock: used grains = sum of blocks, including freed ones that wait, + grains claimed by a purge;
+ * idle = touched and not used; lent = superslabs without a used grain. */
 #pragma once
 
 #include "base/base.h"
@@ -56,7 +55,7 @@ enum {
     HAK_LARGE_FREED = 16,
 };
 
-/* What the check of a heap adds up (verify.c). */
+/* Sums for the check of a heap (verify.c). */
 typedef struct {
     size_t grains, used, live, blocks, listed; /* listed: superslabs in the list of dirty ones */
     size_t free, idle;                         /* of extents, as the next visit finds them */
@@ -74,13 +73,13 @@ typedef struct {
                                          in the transfer array included */
     _Atomic size_t live_count; /* the same in blocks */
     _Atomic size_t lent;       /* written under the lock; superslabs; to others a hint */
-    size_t idle_published;     /* lock; of idle and recent, what the sum over heaps knows of */
-    size_t live_peak;          /* lock; of live, since a look for sparse memory was last wanted */
-    size_t sparse_due; /* lock; a fall of so many grains makes one wanted; 0: none was made */
+    size_t idle_published;     /* lock; the part of idle and recent that is in the sum over heaps */
+    size_t live_peak;  /* lock; of live, since a look for sparse memory was last requested */
+    size_t sparse_due; /* lock; a fall by so many grains requests a look; 0: there was no look */
     bool wants_sparse; /* lock; see hak_heap_purge_sparse */
     _Atomic uint64_t local, remote, stolen, runs, run_units, resized, purge_calls;
-    /* Hints for those who look for memory in the heaps of others, in a line that is written only when one of
-     * them changes: what they are made of changes with each call. */
+    /* Hints for threads that look for memory in other heaps. The line is written only when a hint changes, because the
+     * values from which the hints follow change with each call. */
     _Atomic unsigned
         last_home HAK_ALIGNED(HAK_LINE); /* written under the lock; of who worked with it last */
     /* the same, or set under the transfer lock: more than half as much is free as is in use. If both locks'
@@ -96,7 +95,7 @@ typedef struct {
 
 extern hak_lazy_table_t hak_heap_table;
 
-/* NULL for a heap that is not made. */
+/* NULL if the heap does not exist. */
 HAK_FAST_PATH hak_heap_t *hak_heap_at(unsigned number) {
     return hak_lazy_table_at(&hak_heap_table, number);
 }
@@ -106,13 +105,13 @@ HAK_FAST_PATH size_t hak_heap_idle(const hak_heap_t *heap) {
     return hak_load_relaxed(&heap->idle) + hak_load_relaxed(&heap->recent.grains);
 }
 
-/* The heaps that are made. */
+/* The number of existing heaps. */
 #define HAK_EACH_HEAP(i)                                                          \
     for (unsigned i = hak_lazy_table_next(&hak_heap_table, 0); i < HAK_HEAPS_MAX; \
          i = hak_lazy_table_next(&hak_heap_table, i + 1))
 
-/* Makes a heap, unless it is there. Returns its number, or 0, which needs no memory, when there is
- * none for another one. */
+/* Makes a heap, unless it exists. Returns its number; without memory for another heap it returns 0, the number of a
+ * heap that needs none. */
 unsigned hak_heap_open(unsigned number);
 
 /* Of the word `large`. */
@@ -124,7 +123,7 @@ typedef struct {
     unsigned first, count;
 } hak_part_t;
 
-/* The first part of *left grains at *at; moves on behind it. False at the end. */
+/* The first part of the *left grains at *at; then moves *at behind it. False at the end. */
 bool hak_part_next(char **at, size_t *left, hak_part_t *part);
 
 /* All under the lock of the heap. */
@@ -139,8 +138,8 @@ bool hak_heap_has_pages(char *start, size_t grains);
 /* Used grains become free, and join the extents. */
 void hak_heap_free(hak_heap_t *heap, char *start, size_t grains);
 
-/* Adds free superslabs of the pool in a row: `grains` or more, or fewer where the row
- * ends, but `least` in one extent; false without memory. */
+/* Adds a row of free superslabs of the pool: `grains` or more, or fewer if the row ends, but at least `least` in one
+ * extent; false without memory. */
 bool hak_heap_grow(unsigned number, size_t least, size_t grains);
 
 /* Gives one wholly free superslab to the pool; false when there is none. */
@@ -150,8 +149,8 @@ bool hak_heap_lend(hak_heap_t *heap);
  * lock itself. */
 size_t hak_heap_purge(hak_heap_t *heap, uint32_t delay_ms, hak_budget_t *budget);
 
-/* If it is wanted, since the heap has fallen by half, a look for sparse memory: that of blocks of which the program used few pages. All grains of a
- * freed block count as touched, so it would be kept as a whole; the next blocks begin elsewhere in it, and in time
- * all of its pages would be in memory. Purges superslabs of whose idle grains fewer than half are in memory, whatever
- * their age. Returns bytes. Takes the lock itself. */
+/* Looks for sparse memory, if a look was requested because the heap has fallen by half. Sparse memory was in blocks of
+ * which the program used few pages. All grains of a freed block count as touched, so its memory would be kept as a
+ * whole; later blocks begin at other places in it, and in time all of its pages would be resident. Purges superslabs in
+ * which fewer than half of the idle grains are resident, whatever their age. Returns bytes. Takes the lock itself. */
 size_t hak_heap_purge_sparse(hak_heap_t *heap, hak_budget_t *budget);

@@ -109,17 +109,18 @@ bool hak_huge_each_piece(hak_huge_cursor_t *cursor, hak_mapping_visitor_t visit,
  * lock is held for more than a part of a table: for diagnosis. */
 bool hak_huge_find(const void *pointer, void **start, size_t *size);
 
-/* True for a pointer to a block that was freed, or moved away, or is in the hands of a thread that does
- * so, as far as that is still known; it is in no block now. Each table knows the last HAK_FREED_MAX
- * blocks that were taken out of it, and each part what it keeps. *size: of that block; 0 when only its
- * memory is known, which is kept. */
+/* True for a pointer to a block that was freed or moved away, or that a thread is freeing or moving, as far as that is
+ * still known; the pointer is in no block now. Each table knows the last HAK_FREED_MAX blocks that were taken out of
+ * it, and each part knows the stretches that it keeps. *size: size of that block; 0 if only its memory is known,
+ * because it is kept. */
 bool hak_huge_was_freed(const void *pointer, size_t *size);
 
 /* Bytes of the block, whatever its note; 0 when `block` is no huge block. */
 size_t hak_huge_free(void *block);
 
-/* The same in two steps, inside the gate. After the first the block is in no table, in the caller's hands, and so is what
- * its note leads to; *note: that. 0, and nothing is done, for no block, or where the note has one of the bits `refused`. */
+/* The same in two steps, inside the gate. After the first step the block is in no table, and the caller owns it and the
+ * record to which *note leads. Returns 0 and does nothing if there is no block, or if its note has one of the bits
+ * `refused`. */
 size_t hak_huge_take_out(const void *block, uint64_t refused, uint64_t *note);
 void hak_huge_drop(void *block, size_t size);
 
@@ -131,7 +132,7 @@ bool hak_huge_purge_piece(unsigned *at, uint32_t delay_ms, hak_budget_t *budget,
 void hak_huge_each_range(hak_range_visitor_t visit, void *context);
 bool hak_huge_each_range_piece(hak_huge_cursor_t *cursor, hak_range_visitor_t visit, void *context);
 
-/* Resizes by moving pages, never bytes. NULL when the system refuses; then the block is as it was. The first is for
- * blocks without a note, the second for those with that note, which they keep; others are not theirs. */
+/* Resize by moving pages, never bytes. NULL if the system refuses; then the block is as it was. The first resizes only
+ * blocks without a note, the second only blocks with the given note, which they keep. */
 void *hak_huge_resize(void *block, size_t size);
 void *hak_huge_resize_noted(void *block, size_t size, uint64_t note);

@@ -1,14 +1,14 @@
-/* huge_kept.h: what is kept of freed huge blocks, with its pages: which part of it a thread uses, how much
- * it may be, and its way back to the system. huge.h has the protocol.
+/* huge_kept.h: the mappings of freed huge blocks that are kept for reuse, with their pages: which part of them a thread
+ * uses, how much may be kept, and how they go back to the system. huge.h has the protocol.
  *
- * There is a part for each shard that threads are at home in (a few share one where there are more
- * than HAK_KEPT_PARTS): a stretch is kept by the thread that gave it up, and found by others who have
- * none. Every call is made inside the gate (os/gate.h), and takes one lock at a time: that of a part.
+ * There is a part for each home shard of threads; with more than HAK_KEPT_PARTS shards, a few share one. A stretch is
+ * kept in the part of the thread that freed it, and found by threads whose own part has none. Every call is made inside
+ * the gate (os/gate.h), and takes one lock at a time: that of a part.
  *
- * Most bytes that may be kept, over all parts: half of what was in use at once lately beyond what
- * is in use now, or HUGE_CACHE. The sums are of the process, and every change of a part adds to them
- * before its lock is free. So two threads who keep at once see each other's bytes: each gives back
- * no more than it keeps, and nothing stays that is too much. */
+ * The most bytes that may be kept, over all parts: half of the amount by which the recent peak of memory in use exceeds
+ * the memory in use now, or HUGE_CACHE. The sums cover the process, and every change of a part adds to them before its
+ * lock is released. So two threads that keep stretches at once see each other's bytes: each gives back no more than it
+ * keeps, and no excess stays. */
 #pragma once
 
 #include "large/huge_stretches.h"
@@ -28,10 +28,9 @@ void hak_kept_note_use(void);
 /* A stretch of `size` bytes at a multiple of `align`, now in the caller's hands; NULL for none. */
 char *hak_kept_take(size_t size, size_t align);
 
-/* Looks again into the caller's part: since the first look another thread may have kept one there that
- * is large enough. If there is still none, *shorter becomes a stretch that is too short, to be
- * lengthened; its size is 0 if there is none. Both in one section: mremap would cut off the end of a
- * longer one. */
+/* Looks again into the caller's part: since the first look another thread may have kept a stretch there that is large
+ * enough. If there is still none, *shorter becomes a stretch that is too short, for the caller to lengthen; its size is
+ * 0 if there is none. Both in one lock section: mremap would cut off the end of a longer stretch. */
 char *hak_kept_take_or_shorter(size_t size, size_t align, hak_stretch_t *shorter);
 
 /* Takes exactly these bytes; false when they are not kept. */

@@ -1,16 +1,16 @@
-/* huge_table.h: which huge blocks there are: tables from a block's start to its size. The start says in
- * which table a block is; each has a lock of its own.
+/* huge_table.h: the existing huge blocks: tables from a block's start to its size. The start determines the table of a
+ * block; each table has a lock of its own.
  *
- * Open addressing, at most half full. The high bits of a hash say where a block stands, so a table twice as long has
- * the blocks in the same order: a walk goes by that. When it is full, a larger one is made without the lock and
- * takes its place; what the smaller one holds moves over a few entries at a time, with the blocks
- * that are entered. So nothing here that is done under the lock is as long as the table. Who enters or takes out the
- * block with which the smaller one is empty takes it out, and gives its pages back without the lock.
+ * The tables use open addressing and are at most half full. The high bits of a hash give the place of a block, so a
+ * table twice as long has the blocks in the same order; a walk follows this order. When a table is full, a larger one
+ * is made without the lock and replaces it. The entries of the smaller one move over a few at a time, whenever a block
+ * is entered. So no step under the lock is as long as the table. The thread that enters or takes out the block with
+ * which the smaller table becomes empty removes that table, and gives its pages back without the lock.
  *
- * A block that is taken out is entered in a ring in the same section, for the line about a second free.
- * So whoever does not find it in the table finds it there, unless HAK_FREED_MAX others went since.
+ * A block that is taken out is entered in a ring in the same section, for the error line of a second free. So a thread
+ * that does not find the block in the table finds it in the ring, unless HAK_FREED_MAX other blocks went since.
  *
- * Everything is under the table's lock, but for the making of slots. */
+ * Everything is done under the table's lock, except making slots. */
 #pragma once
 
 #include "base/base.h"
@@ -63,12 +63,12 @@ size_t hak_huge_table_wanted(const hak_huge_table_t *table);
 /* So many slots, all free, and room for the ring; NULL in them without memory. Without the lock. */
 hak_slots_t hak_huge_table_make(size_t count);
 
-/* From now on those. Afterwards *slots are for the caller to give back: those before, if they are empty; the same
- * when there are as many in the table by now, or earlier ones are not empty yet. */
+/* Uses *slots from now on. Afterwards the caller gives *slots back: the former ones, if they are empty; or the same
+ * ones, if the table has as many by now, or earlier ones are not empty yet. */
 void hak_huge_table_use(hak_huge_table_t *table, hak_slots_t *slots);
 
-/* Takes the slots out that have been emptied; none, with NULL in them, is the usual answer. At the end of each section
- * in which a block is entered or taken out: so none wait in a table. */
+/* Takes out slots that have become empty; usually there are none, and the result has NULL in it. Called at the end of
+ * each section in which a block is entered or taken out, so empty slots never wait in a table. */
 hak_slots_t hak_huge_table_take_empty(hak_huge_table_t *table);
 
 /* Gives slots back that are in no table, or NULL in them. Makes a system call: without the lock. */
@@ -83,14 +83,13 @@ void hak_huge_table_remove(hak_huge_table_t *table, hak_mapping_t *mapping);
 /* Size of the last block that was taken out and began there, 0 when it is not known. */
 size_t hak_huge_table_freed_size(const hak_huge_table_t *table, uintptr_t start);
 
-/* Takes a block out, but room is kept for it, until the caller puts it back, or lets the room go. */
+/* Takes a block out but keeps room for it, until the caller puts it back, or gives up the room. */
 void hak_huge_table_take_in_hand(hak_huge_table_t *table, hak_mapping_t *mapping);
 void hak_huge_table_put_back(hak_huge_table_t *table, hak_mapping_t mapping);
 
-/* Calls `visit` for some of the blocks, *at being 0 at first; false when it has been all of
- * them. The lock may be dropped between two calls: a block that is in the table all the while is visited
- * once, since the order is that of a hash of the start, not that of the slots, in which blocks move.
- * `visit` returns whether to go on. */
+/* Calls `visit` for some of the blocks; *at is 0 at first; false when all blocks have been visited. The lock may be
+ * released between two calls: a block that is in the table all the time is visited once, because the order follows a
+ * hash of the start, not the slots, in which blocks move. `visit` returns whether to continue. */
 typedef bool (*hak_mapping_visitor_t)(const hak_mapping_t *mapping, void *context);
 bool hak_huge_table_walk(hak_huge_table_t *table, size_t *at, hak_mapping_visitor_t visit,
                          void *context);

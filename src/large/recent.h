@@ -1,9 +1,9 @@
-/* recent.h: the blocks that a large heap's own CPU freed last. They stay whole, for a request of the same length:
- * programs that compress or decode ask for the same few buffers again and again, and to cut an extent and merge it
- * each time costs three times as much as all else. Everything is under the heap's lock.
+/* recent.h: the blocks that a large heap's own CPU freed last. They stay whole, for a request of the same length.
+ * Programs that compress or decode request the same few buffers again and again; cutting an extent and merging it each
+ * time costs three times as much as everything else in the call. Everything is under the heap's lock.
  *
- * The bounds are low, since best fit does without these blocks. With 1 MiB for each heap, programs whose blocks
- * have eight sizes needed up to 10 % more memory; blocks of up to 320 KiB cost python3, whose lists grow, 3 %. */
+ * The bounds are low, because best fit cannot use these blocks. With 1 MiB for each heap, programs whose blocks have
+ * eight sizes needed up to 10 % more memory; recent blocks of up to 320 KiB cost python3, whose lists grow, 3 %. */
 #pragma once
 
 #include "base/base.h"

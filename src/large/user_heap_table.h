@@ -1,46 +1,50 @@
 /* user_heap_table.h: heaps of the program's own (hakmem_heap_new): their table, and what a handle means.
  *
  * A heap is a lock, counters and lists of chunks (fine_grain.h). It is bound to no thread. Its number stands
- * in the descriptor of each of its units, so a free finds it from the pointer. The map calls these units
- * large: no thread ever caches their blocks, and what is freed is the heap's again at once.
+ * in the descriptor of each of its units, so a free finds it from the pointer. In the map these units are marked as
+ * large: no thread ever caches their blocks, and a freed block belongs to the heap again at once.
  *
- * Heap 0 is the process's: blocks that are cut to measure where addresses are short, or sampled.
+ * Heap 0 belongs to the process: it has blocks that are cut to measure because address space is scarce, and sampled
+ * blocks.
  *
- * PROTOCOL. The slots of the table are never unmapped and never anything else. So a thread may read a
- * stale number, take that heap's lock and look again under it: the number in a descriptor changes only
- * under the lock of the heap that it names. A handle is a slot's number and its generation, which grows
- * when the heap is destroyed: a call with a handle of a destroyed heap is reported. `hak_user_heap_close` makes
- * the handles stale, then the caller gives the blocks back, then `hak_user_heap_recycle` lets the slot be used
- * again. A program that allocates from a heap while it destroys it may lose that block; nothing worse.
+ * PROTOCOL. The slots of the table are never unmapped and never used for anything else. So a thread may read a stale
+ * number, take that heap's lock and look again under it: the number in a descriptor changes only under the lock of the
+ * heap that it names. A handle is a slot's number and its generation, which grows when the heap is destroyed: a call
+ * with the handle of a destroyed heap is reported. `hak_user_heap_close` makes the handles stale, then the caller gives
+ * the blocks back, then `hak_user_heap_recycle` makes the slot available again. A program that allocates from a heap
+ * while it destroys the heap may lose that block; nothing worse happens.
  *
- * The lock is held for one block or one chunk, never for a walk over the heap. Neither the pool nor the
- * huge blocks are called under it, but for the notes of the latter (user_heap_huge.h).
+ * The lock is held for one block or one chunk, never for a walk over the heap. Under it, neither the pool nor functions
+ * of huge blocks are called, except for the notes of huge blocks (user_heap_huge.h).
  *
- * A thread that frees the whole heap frees what is there when it begins. It takes the next epoch; chunks
- * and huge blocks have that of their making, and stand in rings, the oldest first. It takes the oldest one
- * until that is not older than its epoch. So it ends while others allocate, two that free at once share the
- * work, and it finds a chunk whatever list that goes to meanwhile.
+ * A thread that frees the whole heap frees the chunks and huge blocks that exist when it begins. It takes the next
+ * epoch. Each chunk and huge block has the epoch in which it was made, and they are in rings, the oldest first. The
+ * thread frees the oldest one until the oldest is not older than its epoch. So it ends while other threads allocate,
+ * two threads that free at once share the work, and it finds a chunk even if the chunk moves to another list in the
+ * meantime.
  *
- * BLOCKS IN FLIGHT. A thread may still write to a block when the heap has it already: zeroes, the bytes of a
- * block that is resized, a debug record, a sample. Such a block is in flight, from the section of the lock that
- * makes it to the landing. So is one that is resized where it is, while its sample or record is taken out and made,
- * and one that stays as it is, while its record is made for the new size. Who frees the whole heap leaves it, and its
- * chunk, to the heap: else its memory could be another block when the thread writes.
+ * BLOCKS IN FLIGHT. After the heap has listed a block, the allocating thread may still write to it or for it: zeroes,
+ * the bytes of a block that is resized, a debug record, a sample. Such a block is in flight: from the lock section that
+ * makes it, until it lands. A block that is resized in place is in flight while its sample or record is removed and
+ * made again, and a block that keeps its size while its record is made for the new size. A thread that frees the whole
+ * heap leaves such a block and its chunk to the heap: otherwise its memory could be another block when the allocating
+ * thread writes.
  *
- * A huge block that is resized may move. Its thread then changes its own flight, and no other one: the former address
- * is the kernel's again by then, and another block of the heap may be in flight there.
+ * A huge block that is resized may move. Its thread then changes its own flight only: the former address belongs to the
+ * kernel again by then, and another block of the heap may be in flight there.
  *
- * The thread is outside the gate meanwhile, since no fork shall wait for long zeroes or a long copy. So in the child of
- * a fork the list may lead to flights of threads that stayed behind, on stacks that serve others by then. The heap
- * knows the process that its list is of: who takes off in another process begins a new list, and nobody else
- * looks at it there. In the child such a block is in use like any other that the thread had. A thread that forks in a
- * signal handler, while a block of its own is in flight, has another process when it lands: then its flight is in
- * no list. Its block is not spared there where a thread of the child frees the whole heap before it has landed.
- * A handler may also fork while its thread links or unlinks a flight. In the child that thread has the lock of the heap,
- * and ends the step: it may write to the links of flights that stayed behind. Their stacks serve nobody before the
- * handler has returned, unless it starts threads, which POSIX does not allow it; and the list is the parent's.
- *  - Rejected: to wait for such blocks. The one that waits must be outside the gate, and with others that
- *    allocate all the time it waits for ever, or has an epoch of its own for each wait. */
+ * A thread with a block in flight is outside the gate, because a fork must not wait for long zeroing or a long copy. So
+ * in the child of a fork, the list may lead to flights of threads that do not exist there, on stacks that other threads
+ * use by then. The heap therefore records the process to which its list belongs. A thread that begins a flight in
+ * another process begins a new list, and no other thread reads the old one. In the child such a block is in use, like
+ * any other block of the missing thread. If a thread forks in a signal handler while a block of its own is in flight,
+ * it is in another process when the block lands, and its flight is in no list. Then the block is not spared if a thread
+ * of the child frees the whole heap before the block has landed. A handler may also fork while its thread links or
+ * unlinks a flight. In the child this thread holds the lock of the heap, and completes the step: it may write to the
+ * links of flights of missing threads. Nobody uses their stacks before the handler has returned, unless the handler
+ * starts threads, which POSIX does not allow; and the list is that of the parent.
+ *  - Rejected: to wait for such blocks. The waiting thread would have to be outside the gate, and while others allocate
+ *    all the time it would wait for ever, or need an epoch of its own for each wait. */
 #pragma once
 
 #include "base/base.h"
@@ -52,7 +56,7 @@ enum { HAK_USER_HEAP_LISTS = 18 }; /* of chunks, by their longest free stretch *
 
 struct hak_user_heap;
 
-/* A block in flight, on the stack of its thread; `heap` is NULL where the request failed. */
+/* A block in flight, on the stack of its thread; `heap` is NULL if the request failed. */
 typedef struct hak_flight {
     struct hak_flight *next, **at; /* lock of the heap */
     struct hak_user_heap *heap;
@@ -66,7 +70,7 @@ typedef struct hak_user_heap {
     _Atomic uint32_t generation; /* table lock to write */
     _Atomic bool is_used;        /* table lock to write */
     uint32_t next_free;          /* table lock; number of the next slot that is not used */
-    uint32_t epoch;              /* lock; how often all was freed */
+    uint32_t epoch;              /* lock; how often the whole heap was freed */
     uint32_t process;            /* lock; to which the list of blocks in flight belongs */
     _Atomic size_t limit;        /* any thread writes; most committed bytes, 0: none */
     _Atomic size_t committed; /* lock to write, as the next four; bytes of chunks and huge blocks */
@@ -88,7 +92,7 @@ extern hak_user_heap_t hak_user_heap_process; /* heap 0 */
 /* A new heap without blocks; NULL without memory. */
 hak_user_heap_t *hak_user_heap_make(size_t limit);
 
-/* The handle of a heap, and back: NULL when it is none, or that heap was destroyed. */
+/* The handle of a heap; and the heap of a handle, NULL if it is no handle, or that heap was destroyed. */
 void *hak_user_heap_handle(const hak_user_heap_t *heap);
 hak_user_heap_t *hak_user_heap_of_handle(const void *handle);
 
@@ -96,20 +100,20 @@ hak_user_heap_t *hak_user_heap_of_handle(const void *handle);
 hak_user_heap_t *hak_user_heap_at(size_t number);
 size_t hak_user_heap_slots(void); /* numbers are smaller */
 
-/* The first heap behind a number that is made and not recycled; NULL for none. Takes no lock: a heap that is
- * there all the while is found, and any that is found has a slot. */
+/* The first heap after a number that exists and is not recycled; NULL for none. Takes no lock: a heap that exists
+ * during the whole walk is found, and each heap that is found has a slot. */
 hak_user_heap_t *hak_user_heap_behind(size_t number);
 
-/* The two ends of a destruction. The first is NULL like hak_user_heap_of_handle. */
+/* The beginning and the end of a destruction. The first returns NULL as hak_user_heap_of_handle does. */
 hak_user_heap_t *hak_user_heap_close(const void *handle);
 void hak_user_heap_recycle(hak_user_heap_t *heap);
 
-/* Counts bytes as committed before they are, inside the gate; false where the heap's limit refuses them.
- * And takes that back. Both take the lock. */
+/* The first counts bytes as committed before they are, inside the gate; false if the heap's limit refuses them. The
+ * second undoes that. Both take the lock. */
 bool hak_user_heap_charge(hak_user_heap_t *heap, size_t bytes);
 void hak_user_heap_discharge(hak_user_heap_t *heap, size_t bytes);
 
-/* The block is in flight; lock held. The second ends a flight, and takes the lock. */
+/* The first puts a block in flight; lock held. The second ends the flight, and takes the lock. */
 void hak_user_heap_take_off(hak_user_heap_t *heap, hak_flight_t *flight, const void *block);
 void hak_user_heap_land(hak_flight_t *flight);
 
@@ -121,13 +125,13 @@ HAK_FAST_PATH const hak_flight_t *hak_user_heap_flights(const hak_user_heap_t *h
 /* True when one of the blocks in these bytes is in flight. Lock held. */
 bool hak_user_heap_is_in_flight(const hak_user_heap_t *heap, const void *start, size_t size);
 
-/* The epoch of one that frees all that is there now: what has an earlier one. Takes the lock. */
+/* The epoch of a thread that frees the whole heap: it frees all that has an earlier epoch. Takes the lock. */
 uint32_t hak_user_heap_next_epoch(hak_user_heap_t *heap);
 HAK_FAST_PATH bool hak_user_heap_is_before(uint32_t one, uint32_t other) {
     return (int32_t)(one - other) < 0;
 }
 
-/* What a heap has, or all heaps of the program together. */
+/* The figures of a heap, or of all heaps of the program together. */
 typedef struct {
     size_t count, blocks, bytes, committed;
 } hak_user_heap_stats_t;

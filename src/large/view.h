@@ -1,5 +1,5 @@
-/* view.h: what large heaps hold, for statistics and for the live page. Thread-safe; the heaps are looked at one
- * after the other, so sums over them hold for no moment. */
+/* view.h: the contents of large heaps, for statistics and for the live page. Thread-safe; the heaps are read one after
+ * another, so the sums are not those of a single moment. */
 #pragma once
 
 #include "base/base.h"
@@ -21,6 +21,6 @@ hak_large_stats_t hak_large_stats(void);
 /* Bytes of free memory that still have pages. */
 size_t hak_large_idle(void);
 
-/* Bytes of blocks in use in each grain of a unit. False when the unit is in no large heap now. A view: no lock
- * is held from one grain to the next, but for a chunk (fine_grain.h), whose heap is locked once. */
+/* Bytes of blocks in use in each grain of a unit. False when the unit is in no large heap now. Not a snapshot: no lock
+ * is held from one grain to the next, except for a chunk (fine_grain.h), whose heap is locked once. */
 bool hak_large_used_bytes(const hak_unit_t *unit, uint16_t used[HAK_UNIT_GRAINS]);

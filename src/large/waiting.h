@@ -52,8 +52,8 @@ static unsigned drain_transferred(hak_heap_t *heap) {
     return count;
 }
 
-/* A heap whose blocks only come back may be used by nobody who would tell. Its counts are the lines of its CPU: they
- * are read only for much memory, and until the hint is there. Transfer lock held. */
+/* If a heap only gets blocks back, no thread may be using it that would set its hint. Its counts are in lines of its
+ * CPU, so they are read only if there is much memory, and until the hint is set. Transfer lock held. */
 static void note_transferred(hak_heap_t *heap) {
     if (hak_load_relaxed(&heap->transfer_grains) < NOTED_GRAINS) return;
     if (!hak_load_relaxed(&heap->has_much) && has_much_now(heap))
