@@ -1,11 +1,10 @@
 /* cache_budget.h: how many threads there are, and how much the cache of each may hold.
  *
- * PROTOCOL. The count is the sum of what the groups tell (home_group.h). Who changes it compares it with the
- * count that the budgets are made for. They fit until there are an eighth more threads, or half of them
- * are gone: where threads start and end all the time, they write nothing that others read, and a start or
- * an end that tells nothing reads a flag only. If the budgets do not fit, one thread sets them; nobody
- * waits for it. A look at the limits, each few seconds, lets the groups tell the exact numbers, and sets
- * the budgets for them.
+ * PROTOCOL. The count is the sum of the numbers that the groups report (home_group.h). A thread that changes the count
+ * compares it with the count for which the budgets were set. They fit until there are an eighth more threads, or half
+ * of them are gone. So if threads start and end all the time, they write nothing that others read, and a start or an
+ * end that reports nothing only reads a flag. If the budgets do not fit, one thread sets them, and no thread waits for
+ * it. Every few seconds, a look at the limits makes the groups report the exact numbers, and sets the budgets for them.
  *
  *   S1  add to the count; if the budgets do not fit, set `due`
  *   S2  if `due` is set: exchange `busy` with true, unless it is. If it was set, its setter does the rest
@@ -34,17 +33,17 @@ size_t hak_thread_budget(void);
 /* Number of threads that have a cache now, or fewer than twice as many. Exact for no thread and for one. */
 unsigned hak_thread_count(void);
 
-/* A group has so many threads more than it told before; a negative number wraps. */
+/* A group has this many more threads than it last reported; a negative number wraps. */
 void hak_thread_add(unsigned more);
 
-/* True when a new thread is to be a novice (thread.h) where there are so many threads. Takes no lock, and says so
- * to all: many threads may start before the one that sets the budgets runs again. */
+/* True when, with this many threads, a new thread must be a novice (thread.h). Takes no lock, and also publishes the
+ * answer: many threads may start before the thread that sets the budgets runs again. */
 bool hak_thread_note_crowd(unsigned count);
 
-/* Sets the budgets anew if that is due. After each start and each end. */
+/* Sets the budgets again if that is due. Called after each start and each end. */
 void hak_thread_fit(void);
 
-/* Sets the budgets anew: an option or a limit has changed. Lock of the thread list held. */
+/* Sets the budgets again, because an option or a limit has changed. Lock of the thread list held. */
 void hak_thread_share(void);
 
 /* In the child of a fork. */

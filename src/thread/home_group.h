@@ -1,4 +1,4 @@
-/* home_group.h: threads that are at home in a few neighbouring shards, and the caches that wait there.
+/* home_group.h: the threads whose homes are a few neighbouring shards, and the waiting caches of these shards.
  *
  * On a large machine threads start and end on all CPUs at once. Each start and each end takes the lock of
  * one group of shards, which few CPUs use. A machine of up to eight CPUs has one group.
@@ -23,25 +23,26 @@
  *           more than it told last, or half as many: where more than two threads of a group start and end
  *           all the time, no line of the process moves.
  *     T1    change the number
- *     T2    if there is something to tell: replace what was told by TELLING. If another thread was faster,
- *           it does the rest
- *     T3    add the difference to the process's count, store the number as told, and begin again at T2
- *           All accesses are sequentially consistent: if T2 fails, T1 came before the teller's next
- *           comparison. One teller a group at a time; so the count is the sum of what they told
+ *     T2    if there is something to report: replace the reported number by TELLING. If another thread was
+ *           faster, that thread does the rest
+ *     T3    add the difference to the process's count, store the number as reported, and begin again at T2
+ *           All accesses are sequentially consistent: if T2 fails, T1 came before the reporting thread's
+ *           next comparison. Only one thread of a group reports at a time, so the count is the sum of the
+ *           reported numbers
  *
  * A thread holds the lock of one group at a time, and not that of the thread list. A start is one
- * section inside the gate (os/gate.h), and so is the last step of an end: in the child of a fork each
- * cache waits, is lost or has the one thread. A cache waits in the group of its last home.
+ * section inside the gate (os/gate.h), and so is the last step of an end. So in the child of a fork each
+ * cache waits, is lost, or belongs to the only thread. A cache waits in the group of its last home.
  *
  * Rejected:
  *  - To count a thread where it joins. Threads that start while another one holds the group's lock would
  *    all choose that group.
- *  - One counter of the process for starts and ends. At 192 CPUs threads waited for its line a fifth of
- *    the time that starts and ends waited.
- *  - To tell under the group's lock. Threads that start at once choose before they take a lock, by the
- *    count of the process: they would see too few.
- *  - Stacks without a lock. Two threads that take caches would need a counter beside the top (ABA), and the
- *    places of those that keep their blocks would be counted apart from the stacks. */
+ *  - One counter of the process for starts and ends. At 192 CPUs, waiting for its line was a fifth of the
+ *    time for which starts and ends waited.
+ *  - To report under the group's lock. Threads that start at the same time choose a group before they take
+ *    a lock, by the count of the process: they would see too few threads.
+ *  - Lock-free stacks. They would need a counter beside the top (ABA), and the number of caches that keep
+ *    their blocks would be counted separately from the stacks. */
 #pragma once
 
 #include "cache/cache.h"
@@ -54,7 +55,7 @@ typedef struct {
     unsigned count; /* of homes, at the time of the choice */
 } hak_seat_t;
 
-/* Without a cache the caller gives its seat up. */
+/* The caller got no cache, and gives up its place in the count. */
 hak_seat_t hak_group_choose(void);
 void hak_group_give_up(hak_seat_t seat);
 
@@ -62,7 +63,7 @@ void hak_group_give_up(hak_seat_t seat);
 hak_cache_t *hak_group_take(hak_seat_t seat);
 void hak_group_join(hak_cache_t *cache, hak_seat_t seat);
 
-/* True when one seems to wait in the group of the CPU. */
+/* True when a cache seems to wait in the group of the CPU. */
 bool hak_group_has_waiting(void);
 
 /* True when the cache of an ending thread may wait with its blocks. */
@@ -80,15 +81,15 @@ void hak_group_put_back(hak_cache_t *cache, bool holds);
 /* Lets each group tell its exact number of threads. Inside the gate. */
 void hak_group_tell_all(void);
 
-/* Threads that have a cache: as many as the groups have told, or as there are in the group of the CPU that the
- * caller runs on. That number is never late, while whoever tells may not run for a while. */
+/* Threads that have a cache: the number that the groups have reported, or the number in the group of the caller's CPU
+ * if that is larger. The latter is never late; a thread that must report may not run for a while. */
 unsigned hak_group_estimate(void);
 
-/* Threads whose home is the shard with most of them. */
+/* Number of threads whose home is the shard with the most threads. */
 unsigned hak_group_most(void);
 
-/* In the child of a fork: only `own` has a thread; NULL for none. The second is for later, when other threads run that
- * have no cache yet. */
+/* In the child of a fork: only `own` has a thread; NULL for none. The second is called later, when other threads may
+ * run that have no cache yet. */
 void hak_group_forget_others(const hak_cache_t *own);
 void hak_group_settle(const hak_cache_t *own);
 

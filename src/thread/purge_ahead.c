@@ -1,21 +1,19 @@
 /* purge_ahead.c: how much free memory a program keeps that has no helper thread.
  *
- * When such a program has freed much and makes no further call, nobody is there to give the
- * memory back when its time has come. So frees give back as they go, a piece each, what is more
- * than a small part of the recent peak: nothing is in use any more when the last one returns, and
- * little is kept.
+ * If such a program has freed much memory and makes no further call, no thread can give the memory back when its delay
+ * has ended. So each free gives back a piece of the free memory that exceeds a small part of the recent peak. When the
+ * last free returns, nothing is in use any more, and little is kept.
  *
- * But a program that frees and allocates the same memory in turn would pay for its pages again
- * and again. Only what it does tells the two apart: memory in use that falls and soon rises again is a
- * swing, and so much more is kept from then on. It sinks by an eighth of itself at every
- * interval without a further swing. When it had sunk too far, so that what was given back is
- * touched again, the interval doubles, until it has been forgotten. So a program pays for
- * the first swing, and for a few of those that are seconds apart.
+ * But a program that frees and allocates the same memory in turn would pay for its pages again and again. Only its
+ * behaviour distinguishes the two: if memory in use falls and soon rises again, that is a swing, and the amount of the
+ * swing is kept from then on. This amount decreases by an eighth at every interval without a further swing. If it had
+ * decreased too far, so that memory that was given back is touched again, the interval doubles, until the swing has
+ * been forgotten. So a program pays for its first swing, and for a few of those that are seconds apart.
  *
- * Soon is within PURGE_DELAY_MS: a helper would have given back by then what is free. When memory in use has stayed for
- * so long where it was, what lies above was not needed. It is no part of a swing, is not kept any longer, and goes back
- * at the next calls, allocations too. A slow rise may take longer, as long as it goes on. With a delay of 0 nothing is
- * a swing, and nothing is missed.
+ * Soon means within PURGE_DELAY_MS: by then a helper would have given the free memory back. If memory in use has not
+ * risen for that long, the memory above it was not needed. It is no part of a swing, is not kept any longer, and goes
+ * back at the next calls, including allocations. A slow rise may take longer, as long as it continues. With a delay of
+ * 0 nothing is a swing, and nothing is missed.
  *
  *   low    least in use since it last fell;  fallen  by how much it had fallen there
  *   swing  the lesser of `fallen` and of the rise since;  expected  what it was at `low`
@@ -30,9 +28,9 @@
  * Memory may also be free in gaps between what is in use, where hardly anything falls: what comes next does not fit,
  * or belongs to another tier. Only a page that is touched after others were given back tells that they were missed.
  *
- *   given  bytes that frees have given back, and that were not touched again
- *   missed those that were, at most what is in use: so much more is kept, as far as it is a part of that
- *   kept   = max(LEAST, peak / PART, swing) + min(missed, used / MISSED_PART), slowly sinking; STEP if the delay is 0 */
+ *   given  bytes that frees have given back, and that were not touched again missed those that were, at most what is in
+ *   use: so much more is kept, as far as it is a part of that kept   = max(LEAST, peak / PART, swing) + min(missed,
+ *   used / MISSED_PART), slowly sinking; STEP if the delay is 0 */
 #include "thread/purge_ahead.h"
 
 #include "commit/commit.h"

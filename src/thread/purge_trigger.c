@@ -1,42 +1,42 @@
-/* purge_trigger.c: who gives memory back, when, and how much.
+/* purge_trigger.c: which threads give memory back, when, and how much.
  *
- * There is one kind of work, a piece, and three who do it: slow calls of malloc and free, the
- * helper thread (helper_thread.c), and malloc_trim. A piece first does what lower layers have noted
+ * There is one kind of work, a piece. Three do pieces: slow calls of malloc and free, the helper thread
+ * (helper_thread.c), and malloc_trim. A piece first does the work that lower layers have noted
  * (pool/purge_budget.h), then continues a pass. A pass visits everything that can be given back:
  * waiting caches, depots, bins (remote frees, kept empty slabs), large heaps, kept huge mappings,
- * sparse slabs, free units. It is a cursor, so it may stop anywhere and continue later. Where memory is
- * over a limit, or is due before the next pass (purge_ahead.c, HUGE, ROUND), a pass of the stages concerned runs.
+ * sparse slabs, free units. It is a cursor, so it may stop anywhere and continue later. If memory exceeds
+ * a limit, or is due before the next pass (purge_ahead.c, HUGE, ROUND), a pass runs only the stages concerned.
  *
  * | what sets it off                            | which memory                 | by        | bound of a call |
- * |---------------------------------------------|------------------------------|-----------|-----------------|
- * | a pass is due: 250 ms since the last one    | all that is old enough       | piece     | 64 looks, 1 MiB |
- * | committed bytes cross LIMIT_SOFT            | the same, whatever its age   | piece     | the same and its own size |
- * | slab events have made a round due (ROUND)   | free units beside slabs      | piece     | the same        |
- * | the heap has grown by a superslab (GROWN)   | as much, of sparse slabs     | piece     | the same        |
- * | slabs were taken (VISIT); slow calls made   | sparse slabs of idle bins    | piece     | the same        |
- * | more is kept than the peak allows (HUGE)    | the oldest huge mappings     | piece     | the same        |
- * | large blocks were freed (SPARSE)            | of them, what few pages are in | piece   | the same        |
- * | a free finds more than may be kept (purge_ahead.c) | the oldest, if no helper runs | piece  | the same and its own size |
- * | a huge block is freed where too much is kept | the oldest huge mappings    | the call  | its own size    |
- * | DISABLE_BATCH: a block is freed             | its own pages                | the call  | its own size    |
- * | malloc_trim; a call that would fail         | everything                   | the call  | none            |
+ * |---------------------------------------------|------------------------------|-----------|-----------------| | a pass
+ * is due: 250 ms since the last one    | all that is old enough       | piece     | 64 looks, 1 MiB | | committed bytes
+ * cross LIMIT_SOFT            | the same, whatever its age   | piece     | the same and its own size | | slab events
+ * have made a round due (ROUND)   | free units beside slabs      | piece     | the same        | | the heap has grown
+ * by a superslab (GROWN)   | as much, of sparse slabs     | piece     | the same        | | slabs were taken (VISIT);
+ * slow calls made   | sparse slabs of idle bins    | piece     | the same        | | more is kept than the peak allows
+ * (HUGE)    | the oldest huge mappings     | piece     | the same        | | large blocks were freed (SPARSE)
+ * | of them, what few pages are in | piece   | the same        | | a free finds more than may be kept (purge_ahead.c) |
+ * the oldest, if no helper runs | piece  | the same and its own size | | a huge block is freed where too much is kept |
+ * the oldest huge mappings    | the call  | its own size    | | DISABLE_BATCH: a block is freed             | its own
+ * pages                | the call  | its own size    | | malloc_trim; a call that would fail         | everything
+ * | the call  | none            |
  *
- * A call does at most one piece, when it is over. While the helper runs, calls do none: they
- * tell it (hak_helper_urge), and it works piece by piece, so that nobody waits long for a lock.
+ * A call does at most one piece, at its end. While the helper runs, calls do none: they wake it
+ * (hak_helper_urge), and it works piece by piece, so that no thread waits long for a lock.
  *
- * PROTOCOL. The notes and the pass have one owner at a time: who turns `owner` from 0 to its own number
- * (a signal handler, too, that interrupts the owner, finds it taken). The owner alone ages bins,
- * and moves the cursor. Nobody waits for it but the helper, which tries again. malloc_trim has a
- * pass of its own, and ages nothing. In the child of a fork nobody is the owner.
+ * PROTOCOL. The notes and the pass have one owner at a time: the thread that changes `owner` from 0 to its own number.
+ * A signal handler that interrupts the owner also finds it taken. Only the owner ages bins and moves the cursor. Only
+ * the helper waits for an owner, by trying again. malloc_trim has a pass of its own, and ages nothing. In the child of
+ * a fork nobody is the owner.
  *
- * A signal handler may fork in the midst of the owner's work, and need not come back in the child. So the child begins
- * with the other one of two works, which has a pass of its own, as malloc_trim has. If the handler comes back, the
- * thread ends its piece in the work that it left behind, and gives up nothing, because it owns nothing. An owner looks
- * which work is the present one before it becomes the owner: from then on only a fork of its own thread changes that,
- * and the piece goes on with the one that it has. While one is left behind, another fork in the midst of an owner's work
- * leaves that thread the owner. What a piece that was left behind still writes of the figures in purge_ahead.c may meet
- * those of another owner. Rejected: the thread stays the owner, as it was. If the handler does not come back, nothing of
- * the child's is ever purged. */
+ * A signal handler may fork during the owner's work, and need not return in the child. So there are two works, and the
+ * child begins with the other one, which has a pass of its own, as malloc_trim has. If the handler returns, the thread
+ * ends its piece in the work that was left behind, and releases nothing, because it owns nothing. A thread determines
+ * the present work before it becomes the owner: from then on only a fork of its own thread changes the present work,
+ * and the piece continues with the work that it has. While one work is left behind, another fork during an owner's work
+ * leaves that thread the owner. A piece that was left behind may still write to the figures in purge_ahead.c while
+ * another owner does. Rejected: the thread stays the owner, as it was. If the handler does not return, the child never
+ * purges anything. */
 #include "thread/purge_trigger.h"
 
 #include "cache/cpu_depot.h"
@@ -299,8 +299,8 @@ static bool has_work(const call_t *call, int64_t delay_ms, bool is_ahead) {
     return is_ahead && hak_purge_ahead_excess();
 }
 
-/* The bytes that a call may give back beside CALL_BYTES: as many as it has freed; or taken, above LIMIT_SOFT. Large blocks
- * would else outrun what goes back, up to the limit of a control group, at which the process is killed. */
+/* The bytes that a call may give back beside CALL_BYTES: as many as it has freed; or taken, above LIMIT_SOFT. Large
+ * blocks would else outrun what goes back, up to the limit of a control group, at which the process is killed. */
 static size_t own_bytes(const call_t *call) {
     const bool is_pressed =
         hak_load_relaxed(&has_hurry) || hak_load_relaxed(&hak_budget_notes) & HAK_NOTE_PRESSURE;

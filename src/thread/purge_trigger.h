@@ -1,20 +1,20 @@
-/* purge_trigger.h: pieces of purge work; purge_trigger.c says who does them, and when. */
+/* purge_trigger.h: pieces of purge work; purge_trigger.c says which threads do them, and when. */
 #pragma once
 
 #include "os/tick.h"
 #include "thread/helper_thread.h"
 
-/* What calls of the program have given back, besides the pages of what they freed. */
+/* Memory that calls of the program have given back, besides the pages that they freed themselves. */
 typedef struct {
     _Atomic uint64_t pieces;     /* of purge work */
-    _Atomic uint64_t most_looks; /* slabs that one call has looked at */
+    _Atomic uint64_t most_looks; /* slabs that one call has examined */
     _Atomic uint64_t most_bytes; /* that one call has given back */
 } hak_purge_stats_t;             /* written by the owner (purge_trigger.c), read by anyone */
 
 extern hak_purge_stats_t hak_purge_stats;
 
-/* By the helper: a whole pass over what has been free for `delay_ms`; only what cannot wait
- * for that. Neither does anything while a call does a piece. */
+/* Called by the helper. The first makes a whole pass over memory that has been free for `delay_ms`; the second does
+ * only the work that cannot wait for a pass. Neither does anything while a call does a piece. */
 void hak_purge_round(uint32_t delay_ms);
 void hak_purge_settle(void);
 
@@ -35,9 +35,9 @@ HAK_FAST_PATH void hak_purge_tick_free(size_t size) {
  * caches are in their slabs again, and units taken ahead in the pool. */
 size_t hak_purge_all(void);
 
-/* The same for a call that found no memory for `size` bytes. If no memory that is given back can help, nothing
- * is. The blocks in quarantine stay there if the request is larger than the whole heap, and there is no limit:
- * else a length that an attacker chooses would let freed blocks be used again. */
+/* The same for a call that found no memory for `size` bytes. Does nothing if giving memory back cannot help. The blocks
+ * in quarantine stay there if the request is larger than the whole heap and there is no limit: otherwise an attacker
+ * could choose a length that makes freed blocks available again. */
 void hak_purge_for(size_t size);
 
 /* A function of a higher layer that is called at intervals: by the helper thread in each of its

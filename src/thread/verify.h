@@ -3,8 +3,7 @@
 
 #include "error/check.h"
 
-/* What the list of caches says, and what all layers together must add up to. Every thread is outside
- * the engine. */
+/* Checks the list of caches, and the sums over all layers. Every thread is outside the engine. */
 void hak_thread_check(hak_check_t *check); /* in thread.c, as what it looks at */
 
 /* Runs every check while all other threads are kept outside the engine, as for a fork; it takes a
