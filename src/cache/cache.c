@@ -1,7 +1,7 @@
 /* cache.c: fills, empties and resizes the stacks of magazines.
  *
- * A slow call is a refill (the magazine was empty) or an overflow (it was full). What is given back of magazines that
- * the program does not use: idle.h.
+ * A slow call is a refill (the magazine was empty) or an overflow (it was full). idle.h describes how blocks of
+ * magazines that the program does not use go back.
  *
  * SIZE. A magazine starts with a small stack. The stack doubles when an overflow follows a
  * refill, or a refill an overflow: a deeper stack would have avoided both calls. When the
@@ -10,17 +10,17 @@
  * gets shallow ones, and memory stays bounded.
  *
  * BATCH. A refill takes an eighth of the stack when the direction has just changed, and doubles that
- * up to half of the stack while the direction stays the same. A flush gives half of it, since what stays
- * has to move down; to a depot, which other threads take from at once, it gives as a refill takes. A program
- * whose number of live blocks varies by up to seven eighths of the stack thus stops making slow calls. A
- * stack of few blocks is refilled as a whole.
+ * up to half of the stack while the direction stays the same. A flush gives half of the stack, because the
+ * remaining blocks must move down. To a depot, from which other threads take at once, a flush gives as many as
+ * a refill takes. So a program whose number of live blocks varies by up to seven eighths of the stack stops
+ * making slow calls. A stack of few blocks is refilled as a whole.
  *
  * STREAMS. A thread that only frees, or only allocates, would keep many blocks in a deep stack,
  * but needs large batches. So the stack of a tiny magazine also doubles after each second slow call
- * of one direction, to some KiB of blocks at most; after many such calls it is moved as a whole. That of a mid
- * magazine does so while the thread allocates only: blocks of a heap that grows have no pages yet, freed ones have. Where
- * depots are open it doubles after many calls only: stacks of very many threads that grow at once would wait
- * for the lock of records. */
+ * of one direction, up to some KiB of blocks; after many such calls it is moved as a whole. The stack of a
+ * mid magazine does so only while the thread allocates: fresh blocks of a growing heap have no pages yet, but
+ * freed blocks have. If depots are open, a stack doubles only after many calls: stacks of very many threads
+ * that grow at once would wait for the lock of records. */
 #include "cache/cache.h"
 
 #include <string.h>
@@ -46,8 +46,8 @@ enum {
     STACK_BYTES_MAX = 1024 * 1024, /* of blocks in one stack */
     START_BYTES = 1024,            /* of blocks in a first stack */
     START_SLOTS_MAX = 32,
-    STREAM_CALLS = 16,            /* slow calls one way that make a stream */
-    GROW_CALLS = 2,               /* slow calls one way after which a stack grows, each so many */
+    STREAM_CALLS = 16,            /* slow calls in one direction that make a stream */
+    GROW_CALLS = 2,               /* slow calls in one direction for each growth of a stack */
     STREAM_BYTES = 16 * 1024,     /* of blocks in a stack that a stream has grown, at most... */
     STREAM_MID_BYTES = 64 * 1024, /* ...and in one of a mid class */
     VICTIMS_ASKED = 4,            /* magazines that one call asks for room */
@@ -210,8 +210,8 @@ static size_t stream_bytes(unsigned class_index) {
     return is_mid(class_index) ? STREAM_MID_BYTES : STREAM_BYTES;
 }
 
-/* True when a stack may double because all slow calls went the way of the last one. One of a mid class passes
- * STREAM_BYTES in a stream only, so that threads that have few blocks keep few. A ring of larger blocks grows up to
+/* True when a stack may double because all slow calls went in the direction of the last one. A stack of a mid class
+ * exceeds STREAM_BYTES only in a stream, so that threads with few blocks keep few. A ring of larger blocks grows up to
  * half of the least batch that is asked for: by default that is a first stack. */
 static bool may_stream(const hak_cache_t *cache, unsigned class_index) {
     const hak_magazine_t *magazine = &cache->magazines[class_index];
@@ -261,7 +261,7 @@ static bool grow(hak_cache_t *cache, unsigned class_index, unsigned way) {
     if (!turned && !note_same_way(cache, class_index)) return false;
     size_t more = stack_bytes(magazine, class_index);
     bool has_room = cache->capacity[tier] + more <= hak_load_relaxed(&budgets[tier]);
-    /* Growth that comes early takes no room from others. */
+    /* Early growth takes no room from other magazines. */
     if (!has_room &&
         (cache->slow_count % STEAL_INTERVAL != 0 || cache->streak[class_index] % STREAM_CALLS != 0))
         return false;
@@ -270,8 +270,8 @@ static bool grow(hak_cache_t *cache, unsigned class_index, unsigned way) {
     return resize(cache, class_index, magazine->slots * 2u);
 }
 
-/* True when a batch may be a whole stack: in a stream, and when half of the stack would be a
- * block or two only, so that short-lived threads would make many slow calls. */
+/* True when a batch may be a whole stack: in a stream, and when half of the stack would be only a
+ * block or two, so that short-lived threads would make many slow calls. */
 static bool moves_whole(const hak_cache_t *cache, unsigned class_index) {
     const hak_magazine_t *magazine = &cache->magazines[class_index];
     bool is_few = magazine->slots <= FEW_SLOTS && way_of(magazine) == REFILLED;

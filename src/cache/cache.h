@@ -130,8 +130,8 @@ HAK_FAST_PATH bool hak_cache_is_full(const hak_magazine_t *magazine, void **top)
     return (uint32_t)(uintptr_t)top >= magazine->limit;
 }
 
-/* False: a block is not one of the two newest of a stack. True, seldom when it is not: below an
- * empty stack's sentinel lies a word of another record (meta.h), so look closer with the next. */
+/* False: the block is not one of the two newest of a stack. True: it probably is. Below an empty
+ * stack's sentinel lies a word of another record (meta.h), so check with the next function. */
 HAK_FAST_PATH bool hak_cache_may_hold(void *const *top, const void *block) {
 #ifdef __SANITIZE_THREAD__ /* would see a race with that record's owner */
     return top[0] == block;
@@ -165,16 +165,16 @@ HAK_FAST_PATH void *hak_cache_pop(hak_cache_t *cache, unsigned class_index) {
  * of the CPU or the shard. */
 void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed);
 
-/* Puts a freed block into a full magazine: makes the stack larger, or gives its oldest blocks to
- * the shard. If `cache` is NULL, gives the block to the depot of the CPU (cpu_depot.h) where depots serve such
- * threads, else to the shard. False when the depot finds that it is a double free. */
+/* Puts a freed block into a full magazine: makes the stack larger, or gives its oldest blocks to the shard. If `cache`
+ * is NULL, gives the block to the depot of the CPU (cpu_depot.h) if depots serve such threads, else to the shard. False
+ * when the depot finds a double free. */
 bool hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block);
 
 /* Gives the blocks of all magazines to the shards, and warm slabs back. */
 void hak_cache_flush_all(hak_cache_t *cache);
 
-/* The same at the end of a thread. Where depots are open (cpu_depot.h), the depot of the CPU takes what it has room
- * for: the next thread there needs such blocks. */
+/* The same at the end of a thread. If depots are open (cpu_depot.h), the depot of the CPU takes as many blocks as it
+ * has room for: the next thread there needs such blocks. */
 void hak_cache_pass_on(hak_cache_t *cache);
 
 /* Brakes a thread that frees faster than purge work gives memory back. Slow calls do the purge

@@ -108,8 +108,8 @@ static unsigned part_of(unsigned class_index, size_t part) {
     return (unsigned)hak_min(hak_max(slots_of(class_index) / part, 1), MOVED_MOST);
 }
 
-/* What a call moves between a depot and a shard; and what goes to stderr when the thread is outside: blocks
- * that were found free already. */
+/* The blocks that a call moves between a depot and a shard; and blocks that were already free, which the thread reports
+ * when it is outside the gate. */
 typedef struct {
     hak_twice_t twice; /* by a take */
     size_t bad;        /* by a give: the first of `blocks` */
@@ -187,8 +187,8 @@ static size_t make_room(hak_depot_t *depot, unsigned class_index, void **blocks)
     return count;
 }
 
-/* Puts one block, and stores in *count how many are to go to the shard from `blocks`: that one, if nobody
- * keeps it, or what made room for it. Lock held. */
+/* Puts one block, and stores in *count how many blocks of `blocks` must go to the shard: that block, if the depot
+ * cannot keep it, or the blocks that made room for it. Lock held. */
 static bool put_one(hak_depot_t *depot, unsigned class_index, void **blocks, size_t *count) {
     void *block = blocks[0];
     if (has_on_top(depot, block)) return false;
@@ -249,8 +249,8 @@ static bool sweep(const hak_walk_t *walk, hak_depot_t *depot, unsigned most, boo
     return locked;
 }
 
-/* A depot whose lock is held is not idle. Who gives everything back waits for it, but not for ever: its holder
- * may have lost its CPU to many other threads. */
+/* A depot whose lock is held is not idle. A sweep of all depots waits for it, but not for ever: the holder may have
+ * lost its CPU to many other threads. */
 static unsigned sweep_patiently(const hak_walk_t *walk, hak_depot_t *depot, unsigned most, bool all,
                                 unsigned *patience) {
     unsigned taken = 0;

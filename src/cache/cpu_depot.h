@@ -1,34 +1,33 @@
-/* cpu_depot.h: free blocks that the caches of threads pass on to each other, per CPU and size class.
+/* cpu_depot.h: free blocks that the caches of threads exchange, per CPU and size class.
  *
  * All caches together hold a bounded number of bytes (HAKMEM_CACHE_BUDGET). With many more threads than
- * CPUs the share of a thread is small, so its magazines are often full or empty. Only as many threads
- * run as there are CPUs. So the depth that caches lack is kept per CPU: a full magazine leaves its
- * batch in the depot of the CPU that the thread runs on, and an empty one takes a batch from there. A thread that
- * ends leaves what its magazines hold there, as far as there is room.
- * That moves addresses only. It reads no slab and no bitmap, and a block of another shard is no remote
- * free. Depots are open while the share is small and there are more threads than CPUs; otherwise
- * nobody makes or visits one.
+ * CPUs the share of a thread is small, so its magazines are often full or empty. But only as many threads
+ * run as there are CPUs, so each CPU has depots that serve as the missing depth of the caches: a full magazine
+ * leaves a batch in the depot of the CPU on which the thread runs, and an empty one takes a batch from there.
+ * An ending thread leaves the blocks of its magazines there, as far as there is room. Only addresses move: no
+ * slab and no bitmap is read, and a block of another shard causes no remote free. Depots are open while the
+ * share is small and there are more threads than CPUs; otherwise no thread makes or visits one.
  *
- * PROTOCOL. A depot's lock protects its stack. It is only tried: whoever finds it held goes to the shard. So nobody
- * waits for a thread that lost its CPU while it held the lock, except a sweep of all depots, up to a second. The
- * number of the CPU is a hint: a thread that moves on meanwhile uses another CPU's depot once.
+ * PROTOCOL. A depot's lock protects its stack. The lock is only tried: a thread that finds it held goes to the shard.
+ * So no thread waits for a thread that lost its CPU while it held the lock, except a sweep of all depots, up to a
+ * second. The number of the CPU is a hint: a thread that migrates in the meantime uses another CPU's depot once.
  *
  *   put     the flusher owns the blocks until it has stored `count`, then the depot owns them
  *   take    the depot owns them until `count` is stored, then the taker
- *   sweep   the purge pass takes blocks of a depot that nobody has used since the last pass, and gives
- *           them to the shard. It is inside the gate all the while: in the child of a fork no block is
+ *   sweep   the purge pass takes the blocks of a depot that no thread has used since the last pass, and gives
+ *           them to the shard. It is inside the gate all the time: in the child of a fork no block is
  *           on its way
- *   get     a thread without a cache takes one block. From an empty depot it goes to the shard for a few
- *           more, and puts those into the depot; from one that is held for one block
- *   give    such a thread puts one block. If the depot is full, its older half goes to the shard, when
- *           the lock is let go. Both are inside the gate all the while, as a sweep is: the child of a fork
- *           loses at most the block that such a thread was given, or gives
+ *   get     a thread without a cache takes one block. If the depot is empty, it takes a few more from the
+ *           shard and puts those into the depot; if the depot's lock is held, it takes one from the shard
+ *   give    such a thread puts one block. If the depot is full, its older half goes to the shard, after
+ *           the lock is released. Get and give are inside the gate all the time, as a sweep is: the child of a
+ *           fork loses at most the block that such a thread gets or gives
  *
  * The bitmap of a slab counts the blocks in a depot as used, as it does those in magazines.
  *
- * DOUBLE FREES. A block that is freed twice is found when both copies come to the bitmap. A copy in a
- * depot may be handed out before, now also to another thread. Rejected: to mark the blocks of a depot in
- * their bitmaps. That is the work and the shared lines that the depot saves.
+ * DOUBLE FREES. A block that is freed twice is found when both copies reach the bitmap. Before that, a copy in
+ * a depot may be handed out, even to another thread. Rejected: to mark the blocks of a depot in their bitmaps.
+ * That would cost the work and the shared lines that the depot saves.
  *
  * Rejected: one array for all CPUs, which is a line that all of them write; one for each shard, since
  * threads of one shard run on several CPUs; to raise the share of each thread, which costs resident
@@ -73,15 +72,15 @@ size_t hak_depot_take(unsigned class_index, void **top, size_t want);
 /* One block for a thread without a cache; NULL without memory. Depots are open. */
 void *hak_depot_get(unsigned class_index);
 
-/* Takes one from such a thread; false when it is one of the two put last: a double free. */
+/* Takes a block from such a thread; false when it is one of the two that were put last: a double free. */
 bool hak_depot_give(unsigned class_index, void *block);
 
-/* The shard of the CPU that the caller runs on, which is made. */
+/* The shard of the CPU on which the caller runs; it is made if necessary. */
 unsigned hak_depot_shard(void);
 
-/* Gives what no thread has used since the last sweep to the shards; `all`: everything. Goes on where
- * `walk` stands, as far as the budget allows; true at the end. *patience: milliseconds that all calls with
- * it may still wait for depots whose lock another thread holds. */
+/* Gives the blocks of depots that no thread has used since the last sweep to the shards; `all`: those of all depots.
+ * Continues at `walk`, as far as the budget allows; true at the end. *patience: milliseconds for which all calls with
+ * it together may still wait for depots whose lock another thread holds. */
 bool hak_depot_sweep(hak_walk_t *walk, bool all, unsigned *patience, hak_budget_t *budget);
 
 /* The depots of a CPU, by class; NULL when there are none. They are made at the first put

@@ -56,8 +56,8 @@ HAK_NEXT void hak_idle_give_left(hak_cache_t *cache) {
     cache->heap_units = ++cache->lefts % LEFT_TIMES ? hak_shard_heap_units() : before;
 }
 
-/* Doubles the slots of a braked stack. The heap may be emptied all the same, between two looks that
- * find no excess: with all slots at once the last blocks of hundreds of slabs would fit in the stacks. */
+/* Doubles the slots of a braked stack. The program may still be emptying the heap, between two looks that find no
+ * excess: with all slots at once, the last blocks of hundreds of slabs would fit in the stacks. */
 static void release(hak_magazine_t *magazine) {
     unsigned slots = (magazine->limit - (uint32_t)(uintptr_t)magazine->base) / sizeof(void *) + 1;
     hak_idle_set_limit(magazine, hak_min((size_t)slots * 2, magazine->slots));

@@ -1,5 +1,5 @@
-/* magazine.h: what a magazine holds, and how its blocks leave it; internal to cache/. The owner calls all of it, without
- * a lock. */
+/* magazine.h: the blocks of a magazine, and how they leave it; internal to cache/. The owner calls all functions,
+ * without a lock. */
 #pragma once
 
 #include "cache/cache.h"
@@ -41,8 +41,8 @@ HAK_FAST_PATH void hak_cache_end_change(hak_cache_t *cache) {
 /* Gives blocks to the cache's home shard. */
 void hak_magazine_give(hak_cache_t *cache, unsigned class_index, void *const *blocks, size_t count);
 
-/* Removes the oldest `count` blocks from a magazine. The class's lifo keeps as many as it has
- * room for, then the depot if it may, the shard gets the others. */
+/* Removes the oldest `count` blocks from a magazine. The class's lifo keeps as many as it has room for, then the depot,
+ * if allowed; the shard gets the others. */
 void hak_magazine_flush(hak_cache_t *cache, unsigned class_index, size_t count, bool to_depot);
 
 /* Gives all blocks of a magazine, and those of its lifo and share, to the shard; those of the magazine to the depot

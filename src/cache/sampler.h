@@ -5,20 +5,20 @@
  * samples the block that it is part of: a block of `s` bytes with 1 - exp(-s / rate)
  * (profile/samples.h).
  *
- * WHICH. Either way the chance of a call depends on its size class only, whoever calls and whatever
- * happened before. So in one thread and class the number of calls between two sampled ones has a
- * geometric distribution. A thread draws that number for each kind and class by itself: what it draws
- * later does not depend on what it drew before, nor on other classes and threads. Blocks above 64 KiB
- * have no class; of them a thread counts bytes.
+ * WHICH. For both kinds, the probability of a call depends only on its size class, not on the caller or on
+ * earlier calls. So in one thread and class the number of calls between two sampled ones has a
+ * geometric distribution. A thread draws that number separately for each kind and class; a draw does not
+ * depend on earlier draws, or on other classes and threads. Blocks above 64 KiB have no class; for them
+ * a thread counts bytes.
  *
  * HOW. The hot path of malloc has no instruction that counts. While calls are sampled, the routes of a
  * cache (route[] in cache.h) lead to shares: second magazines, which malloc takes from and free
- * never fills. The slow half moves blocks from the magazine to the share, no more of them than may be
- * allocated before the next sampled call. So each pop was counted before it happens, and the share is
- * empty when a sampled call is due. Calls that no route serves are slow, and counted one by one.
- * Rejected: to sample where a magazine is refilled. A program that frees and allocates in turn
- * refills it seldom or never, so its calls would not be seen. Also rejected: to bound the magazine
- * from above, too, so that pushes do not fill it; then each free is slow.
+ * never fills. The slow path moves blocks from the magazine to the share, no more of them than may be
+ * allocated before the next sampled call. So each pop is counted before it happens, and the share is
+ * empty when a sampled call is due. Calls that no route serves are slow, and are counted one by one.
+ * Rejected: to sample when a magazine is refilled. A program that frees and allocates in turn
+ * refills it seldom or never, so its calls would not be sampled. Also rejected: to bound the magazine
+ * so that pushes do not fill it; then each free is slow.
  *
  * Invariant of a kind and class in a thread, between calls:
  *   left + blocks in the share = calls before the next sampled one

@@ -7,12 +7,12 @@
 
 #include "base/base.h"
 
-/* What a cache has; NULL before the first stack. Its owner reads and writes it. */
+/* The stacks of a cache; NULL before the first one. The owner of the cache reads and writes them. */
 typedef struct hak_stacks hak_stacks_t;
 
-/* A stack of `slots` for a thread at home in a shard; a power of two from 2 to 2048; its contents are undefined. NULL when there is
- * no memory. */
+/* A stack of `slots` slots, a power of two from 2 to 2048, for a thread at home in a shard; its contents are undefined.
+ * NULL when there is no memory. */
 void **hak_stacks_take(hak_stacks_t **stacks, unsigned shard, unsigned slots);
 
-/* `slots` as they were asked for. */
+/* `slots` as in the request. */
 void hak_stacks_put(hak_stacks_t *stacks, void **stack, unsigned slots);

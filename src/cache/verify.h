@@ -4,11 +4,11 @@
 #include "cache/cache.h"
 #include "error/check.h"
 
-/* One magazine. By its owner, or with the owner outside the engine: then nothing of it is looked at that
- * the owner changes there. */
+/* Checks one magazine. Called by its owner, or while the owner is outside the engine; then the check reads no field
+ * that the owner may change there. */
 void hak_cache_check_magazine(hak_check_t *check, const hak_cache_t *cache, unsigned class_index);
 
-/* All magazines, and by the owner also what they sum up to and what they hold. */
+/* Checks all magazines; if the owner calls it, also their sums and their blocks. */
 void hak_cache_check(hak_check_t *check, const hak_cache_t *cache);
 
 #if HAKMEM_VERIFY

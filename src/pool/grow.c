@@ -19,10 +19,10 @@ bool hak_pool_is_mixed(void) {
     return hak_pool_large_units > hak_pool_superslabs() * hak_superslab_units() / MIXED_PART;
 }
 
-/* True when at least 7 of 8 units of the superslabs that large heaps do not have are in use by slabs whose
- * blocks fill them: then new superslabs will be filled, too. Ragged slabs and heaps' first chunks do not count.
- * In a mixed heap these superslabs are 16 MiB or more, as region.c asks of all. False under a LIMIT, which a
- * huge page could exceed. Under the lock. */
+/* True when, in superslabs that do not belong to large heaps, slabs whose blocks fill them use at least 7 of 8 units:
+ * then new superslabs will be filled, too. Ragged slabs and the first chunks of heaps do not count. In a mixed heap
+ * these superslabs must have 16 MiB or more, as region.c requires of every heap. False under a LIMIT, which a huge page
+ * could exceed. Under the lock. */
 static bool is_dense(void) {
     size_t own = hak_pool_superslabs() * hak_superslab_units() - hak_pool_large_units;
     size_t used = hak_load_relaxed(&hak_pool_stats.used_units);

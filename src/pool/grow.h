@@ -13,14 +13,14 @@ void hak_pool_enter(hak_superslab_t *super);
 /* True when large heaps have more than an eighth of all units. */
 bool hak_pool_is_mixed(void);
 
-/* True in a mixed heap for memory without pages that may have huge ones: that is for slabs. */
+/* True, in a mixed heap, for memory without pages that may get huge pages: it is reserved for slabs. */
 bool hak_pool_is_for_slabs(const hak_superslab_t *super);
 
-/* Takes a superslab at the end of the region for a large heap; NULL when there is no memory. The first one of a row
- * does not lie in a huge page that slabs have begun: what is left of that is left to them. */
+/* Takes a superslab at the end of the region for a large heap; NULL when there is no memory. The first superslab of a
+ * row does not lie in a huge page in which slabs have begun: the rest of that page is left to slabs. */
 hak_superslab_t *hak_pool_last_for_large(bool is_first);
 
-/* Takes one that was unmapped before, or else one at the end of the region. */
+/* Takes a superslab that was unmapped before, else one at the end of the region. */
 hak_superslab_t *hak_pool_fresh_superslab(void);
 
 /* True when a superslab is wholly free; an unmapped one is mapped again first. */

@@ -147,9 +147,9 @@ static HAK_BEHIND hak_unit_t *take_far(unsigned here, unsigned count, bool *zero
     return unit;
 }
 
-/* Used memory of the own node comes first, since its pages exist. Then comes memory without pages:
- * a fault costs once, a line of another node costs at each miss. What another node has freed is
- * left to that node or to a purge, and serves only if there is nothing else. `more`: see choose. Lock held. */
+/* Used memory of the caller's node comes first, because its pages exist. Memory without pages comes next: a fault costs
+ * once, but a line of another node costs at each miss. Memory that another node has freed is left to that node or to a
+ * purge, and is used only if there is nothing else. `more`: see choose. Lock held. */
 static hak_unit_t *take_locked(unsigned count, unsigned more, bool *zeroed) {
     const unsigned here = hak_node_here();
     hak_superslab_t *super = choose(here, count, more);
@@ -179,8 +179,8 @@ HAK_BEHIND bool hak_pool_take_behind(hak_unit_t *first, unsigned before, unsigne
     HAK_HOLD(&hak_pool_lock);
     if (start + count > hak_superslab_units()) return false;
     const uint32_t mask = hak_unit_mask(start, count);
-    /* While the block is in use, so is its superslab. If the program frees the block meanwhile, by
-     * mistake, that need not hold. */
+    /* While the block is in use, so is its superslab. This need not hold if the program frees the
+     * block in the meantime, by mistake. */
     if (super->free & hak_unit_mask(start - before, before)) return false;
     return (super->free & mask) == mask && take_row(super, start, count, &zeroed);
 }
@@ -310,8 +310,8 @@ HAK_BEHIND void hak_pool_give_unused(hak_unit_t *unit, bool zeroed) {
     hak_pool_give_ahead(unit);
 }
 
-/* Hands a whole superslab over to a large heap. A program may use few pages of its large blocks. So where there
- * are many of them, the zones that they lie in get no huge pages. Under the lock. */
+/* Hands a whole superslab over to a large heap. A program may use few pages of its large blocks. So if there are many
+ * of them, their zones get no huge pages. Under the lock. */
 static void hand_over(hak_superslab_t *super) {
     hak_pool_add_dirty(-(size_t)hak_bit_count(super->dirty));
     hak_pool_add_used(hak_superslab_units());

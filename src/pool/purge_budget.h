@@ -1,9 +1,8 @@
 /* purge_budget.h: how much a piece of purge work may still do; thread/purge_trigger.c sets the amounts.
  *
- * A piece ends when its looks or its bytes are used up. Code that gives memory back asks for the
- * budget first, so that no piece gives back more than its bytes. Examining a slab, a superslab,
- * a bin, a large heap with idle memory, a kept mapping or a part of them costs one look, and so does a large block
- * that merges.
+ * A piece ends when its looks or its bytes are used up. Code that gives memory back asks for the budget first, so that
+ * no piece gives back more than its bytes. Examining a slab, a superslab, a bin, a large heap with idle memory, a kept
+ * mapping or a part of the kept mappings costs one look, and so does merging a large block.
  *
  * The kernel refuses to purge locked pages. If it refuses a range, the purge tries the halves of
  * the range, a few times, so that a locked page keeps its own unit only. A bounded piece leaves a

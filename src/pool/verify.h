@@ -4,7 +4,7 @@
 #include "error/check.h"
 #include "region/superslab.h"
 
-/* What one record says of itself. Pool lock held, or every thread outside the engine. */
+/* Checks one record by itself. Pool lock held, or every thread outside the engine. */
 void hak_superslab_check(hak_check_t *check, const hak_superslab_t *super);
 
 /* All of them, with every thread outside the engine. */

@@ -8,30 +8,32 @@
  *
  * The helper sleeps on its state word until a slow free finds much memory to purge. Then it wakes at intervals
  * until that is done. It ends when no thread of the program counts any more. It blocks every signal and
- * allocates nothing. The child of a fork forgets it. Its CPUs and its scheduling policy are not those of the
- * thread that started it: behind a real-time thread that spins on its CPU it would never run.
+ * allocates nothing. The child of a fork forgets it. It does not inherit the CPUs and the scheduling policy of
+ * the thread that started it: behind a real-time thread that spins on its CPU it would never run.
  *
- * THE END. libc runs the handlers of exit() on the process's last thread. That must not be the helper, on whose small stack
- * no signal arrives. So the thread whose end leaves none that counts sees the helper's end before its own:
+ * THE END. libc runs the handlers of exit() on the last thread of the process. That must not be the helper, which has a
+ * small stack and blocks all signals. So when the last thread that counts ends, it waits for the helper's end first:
  *
  *   E1  the thread: the count is 0, then `urged` and a wake-up end a nap or the sleep of the helper, which looks at the
  *       count after both; it waits on the state word, and urges again after each nap
  *   E2  the helper: stores its handle, then ENDED, and touches nothing of ours any more but the futex
  *   E3  the reaper: CAS ENDED -> REAPING (acquire; so there is one), joins, then stores NONE
  *
- * Who starts a helper reaps the one that has ended. Only NONE allows a start, so there is one handle, and one helper. All
- * signals are blocked in E3: in the child of a fork that a handler makes there, nobody would end. A thread
- * that finds another one reaping need not wait, since that one is alive until it has joined. The wait ends where a thread
- * counts again, and after about a second: if a round takes longer, exit() runs on the helper.
+ * A thread that starts a helper first reaps the one that has ended. Only NONE allows a start, so there is one handle,
+ * and one helper. All signals are blocked in E3: if a handler forked there, nobody in the child would complete E3. A
+ * thread that finds another thread reaping need not wait, because that thread is alive until it has joined. The wait
+ * ends when a thread counts again, and after about a second: if a round takes longer, exit() runs on the helper.
  *
- * ITS PROCESS. The child of a clone without fork handlers, or of a fork without a second thread, inherits the state and no
- * helper. So `mark` leads to a word that is OWN, and INHERITED in such a child (os/own_word.h).
+ * ITS PROCESS. The child of a clone without fork handlers, or of a fork without a second thread, inherits the state and
+ * no helper. So `mark` leads to a word that is OWN, and INHERITED in such a child (os/own_word.h).
  *
- *   P1  who starts a helper: sets the word, if there is one already, then CAS -> STARTING; so who sees any state but NONE
- *       sees the word of the same process. The first one makes the word after that: until then the helper is ours
- *   P2  a thread that notes work: if the state is not NONE and the word is INHERITED, CAS -> CLAIMED; who succeeds forgets
- *       the helper, whose last store is NONE, and stores OWN. Until then the state is the parent's: nobody reaps. Rejected: OWN
- *       by the CAS. Another thread took the ENDED that was still there for its own, and joined the parent's helper
+ *   P1  a thread that starts a helper: sets the word, if it exists already, then CAS -> STARTING; so a thread that sees
+ *       any state but NONE sees the word of the same process. The first start makes the word after that: until then the
+ *       helper is ours
+ *   P2  a thread that notes work: if the state is not NONE and the word is INHERITED, CAS -> CLAIMED; the thread that
+ *       succeeds forgets the helper, by storing NONE last, and stores OWN. Until then the state is that of the parent,
+ *       and nobody reaps. Rejected: OWN by the CAS. Another thread took the ENDED that was still there for its own, and
+ *       joined the parent's helper
  *   P3  nobody joins an inherited helper: E3 looks at the word
  *   P4  the clone may have come in the midst of a round. So who forgets the helper in P2 takes the purge work from it
  *       (hak_purge_disown) and its post from the gate, where a fork would wait for it for ever; a fork looks at the word
@@ -53,9 +55,9 @@
  * units, a note, the number of threads. A thread that changes one of these does so before it reads the
  * state. Sequentially consistent accesses or a fence separate the two steps on each side.
  *
- * Memory that the kernel refuses to take back, since it is locked, keeps nobody awake. When no round has given
- * anything back for so long that each page was old enough for one, and the program is at rest, what is left is stuck. The helper
- * stores how much before it stores ASLEEP, and is woken when that much more is dirty. */
+ * Memory that the kernel refuses to take back, because it is locked, does not keep the helper awake. If no round has
+ * given anything back for so long that each page was old enough in one of them, and the program is idle, the remaining
+ * memory is stuck. The helper stores its amount before it stores ASLEEP, and is woken when that much more is dirty. */
 #include "thread/helper_thread.h"
 
 #include <pthread.h>

@@ -43,22 +43,22 @@ static _Atomic bool has_key
     HAK_READ_OFTEN; /* written under the list lock; constant until the code goes */
 static _Atomic bool ready HAK_READ_OFTEN; /* written under the list lock, once */
 
-/* STEPS. A thread that takes a cache, gives one up or looks at the limits takes a step, perhaps one within another.
- * In the midst of it a signal handler may fork, and in the child the handler may start threads before it returns.
+/* STEPS. When a thread takes a cache, gives one up or looks at the limits, it takes a step, perhaps one within another.
+ * During a step a signal handler may fork, and in the child the handler may start threads before it returns.
  *
- *   in a step  The thread gets no cache. What a fork handler allocates meanwhile is served without one: two caches
- *              would both count, and the second one would never end.
- *   a fork     The child counts this thread alone, by whether it has a cache; the cache on its way looks lost. What the
- *              rest of the step counts is wrong there. So the thread is noted in `unsettled`: until it has settled,
- *              no other thread takes a cache, lost or not, none counts, and no group tells.
- *   the end    Of the outermost step: if the thread is noted, it counts itself alone once more, which is true, and
- *              clears the note. It still is in the step then. After that it looks again: a fork that came between
- *              the first look and the end has noted it, and one after the end has cleared the note, since it has counted
- *              right.
+ *   in a step  The thread gets no cache. If a fork handler allocates in the meantime, it is served without a cache: two
+ *              caches would both count, and the second one would never be given up.
+ *   a fork     The child counts only this thread, if it has a cache; the cache on its way looks lost. The counts of the
+ *              rest of the step are wrong there. So the thread is noted in `unsettled`: until it has settled, no other
+ *              thread takes a cache, lost or not, no other thread counts, and no group reports.
+ *   the end    Of the outermost step: if the thread is noted, it counts itself alone once more, which is correct, and
+ *              clears the note. During that it is still in the step. Then it looks again: a fork between the first look
+ *              and the end has noted the thread; a fork after the end has cleared the note, because it has counted
+ *              correctly.
  *
- * If the handler never returns in the child, other threads get no cache there; shards serve them. Not mended: a lock
- * that the step held at the fork stays taken then as well, like any other that the thread had, and no count can
- * help whoever needs that. */
+ * If the handler never returns in the child, other threads get no cache there; shards serve them. Not solved: a lock
+ * that the step held at the fork then also stays taken, like any other lock of the thread, and no count can help a
+ * thread that needs that lock. */
 static __thread struct {
     uint32_t first_ms; /* as a novice, since that time... */
     uint16_t calls;    /* ...so many calls without a cache */
@@ -205,15 +205,15 @@ static hak_cache_t *take_abandoned(void) {
     return cache;
 }
 
-/* A cache that nobody waits with: one that was lost, or a new one. */
+/* A cache that is on no list of waiting caches: a lost one, or a new one. */
 static hak_cache_t *find_cache(void) {
     hak_cache_t *cache = take_lost();
     return cache ? cache : make_cache();
 }
 
-/* Takes the cache that was abandoned at the caller's place, else a waiting one or, unless it has to be one, another. The
- * abandoned one comes first: the entry of the place, which alone leads to it, is written below. A fork finds the cache
- * with its thread. */
+/* Takes the cache that was abandoned at the caller's place, else a waiting cache, else another one unless only a
+ * waiting one is allowed. The abandoned cache comes first, because only the entry of the place leads to it, and that is
+ * overwritten below. A fork finds the cache with its thread. */
 static hak_cache_t *acquire_cache(bool waiting) {
     const hak_seat_t seat = hak_group_choose();
     hak_cache_t *new = take_abandoned(), *cache = new ? new : hak_group_take(seat);
