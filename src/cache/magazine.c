@@ -33,6 +33,7 @@ HAK_OUT_OF_LINE void hak_magazine_empty(hak_cache_t *cache, unsigned class_index
     if (count) hak_magazine_flush(cache, class_index, count, to_depot);
     while ((count = hak_lifo_take(cache, class_index, blocks, 64)) > 0)
         hak_magazine_give(cache, class_index, blocks + 1, count);
-    while ((count = hak_sampler_take_back(cache, class_index, blocks, 64)) > 0)
+    while (HAK_UNLIKELY(cache->has_sampler) &&
+           (count = hak_sampler_take_back(cache, class_index, blocks, 64)) > 0)
         hak_magazine_give(cache, class_index, blocks, count);
 }

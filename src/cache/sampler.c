@@ -21,7 +21,7 @@ static HAK_NEAR_CONSTANT void *const empty_slot = NULL;
 
 _Atomic bool hak_sampler_started;
 
-bool hak_sampler_has(hak_sampler_kind_t kind) {
+HAK_COMMON bool hak_sampler_has(hak_sampler_kind_t kind) {
     return kind == HAK_SAMPLER_GUARD
                ? hak_option(HAK_OPTION_GUARD_SAMPLE) && !hak_option(HAK_OPTION_HARDENED)
                : hak_option(HAK_OPTION_PROF) || hak_option(HAK_OPTION_LEAK);
