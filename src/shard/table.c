@@ -43,13 +43,23 @@ unsigned hak_shard_open(unsigned shard) {
 
 static record_t *record_of(unsigned shard) { return hak_lazy_table_at(&hak_shard_table, shard); }
 
+/* NULL for a plain shard. */
+static HAK_OUT_OF_LINE record_t *roomy_record(unsigned shard) {
+    return hak_shard_is_plain(shard) ? NULL : record_of(shard);
+}
+
 hak_stock_t *hak_shard_stock(unsigned shard) {
-    return hak_shard_is_plain(shard) ? NULL : &record_of(shard)->stock;
+    record_t *record = roomy_record(shard);
+    return record ? &record->stock : NULL;
+}
+
+static HAK_BEHIND void *cut(record_t *record, size_t size) {
+    return hak_room_cut(&record->room, hak_max(hak_ceil_pow2(size), 16));
 }
 
 void *hak_shard_cut(unsigned shard, size_t size) {
-    if (hak_shard_is_plain(shard)) return NULL;
-    return hak_room_cut(&record_of(shard)->room, hak_max(hak_ceil_pow2(size), 16));
+    record_t *record = roomy_record(shard);
+    return HAK_LIKELY(!record) ? NULL : cut(record, size);
 }
 
 void *hak_shard_record(unsigned shard, size_t size) {
@@ -58,7 +68,8 @@ void *hak_shard_record(unsigned shard, size_t size) {
 }
 
 hak_bitmap_place_t *hak_shard_bitmap_places(unsigned shard) {
-    return hak_shard_is_plain(shard) ? NULL : record_of(shard)->bitmaps[0];
+    record_t *record = roomy_record(shard);
+    return record ? record->bitmaps[0] : NULL;
 }
 
 hak_bin_t *hak_bin_of(unsigned shard, unsigned class_index) {

@@ -209,6 +209,14 @@ hak_seat_t hak_group_choose(void) {
 
 void hak_group_give_up(hak_seat_t seat) { add(group_of(seat.shard), -1u); }
 
+/* On a large machine where threads outnumber CPUs: the shard of the CPU, if it has little more threads than `best`, which has the
+ * fewest. What a shard has lies in the lines of the CPU that uses it. Lock held. */
+static HAK_BEHIND unsigned nearer(const _Atomic unsigned *homes, unsigned best, hak_seat_t seat) {
+    const unsigned least = hak_load_relaxed(&homes[best % SHARDS]);
+    const unsigned here = hak_load_relaxed(&homes[seat.shard % SHARDS]);
+    return least > 1 && here <= least + 1 + least / 2 ? seat.shard : best;
+}
+
 /* The home of a thread: the shard of its cache's last thread, if that has no more than its share of the
  * group's threads, or the one that has the fewest; or that of its CPU. A cache may change its shard with
  * its thread, since each block in a magazine goes back to its own slab, whichever shard owns that. Lock
@@ -228,6 +236,7 @@ static unsigned home_of(const group_t *group, const hak_cache_t *cache, hak_seat
     for (unsigned shard = from; mixes && shard < to; shard++)
         if (hak_load_relaxed(&homes[shard - start]) < hak_load_relaxed(&homes[best - start]))
             best = shard;
+    if (HAK_UNLIKELY(seat.count > SHARDS)) best = nearer(homes, best, seat);
     if (hak_shard_open(best) == best) return best;
     return start ? seat.shard : 0; /* there is no memory for it */
 }

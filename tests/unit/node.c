@@ -302,6 +302,33 @@ static void groups_do_not_straddle(const void *context) {
 
 static unsigned node_of(const void *block) { return hak_region_superslab_of(slab_of(block))->node; }
 
+/* The home of a new thread that begins on a CPU. The k-th CPU is of another group than the one before it. */
+static unsigned home_on(unsigned k) {
+    enum { GROUP = 8 };
+    const unsigned of_node = CPUS / shape.nodes, at = k / shape.nodes * GROUP;
+    go_to(k % shape.nodes, at % of_node + at / of_node);
+    const hak_seat_t seat = hak_group_choose();
+    hak_cache_t *cache = hak_cache_make();
+    CHECK(cache != NULL, "no memory for a cache");
+    cache->shard = HAK_SHARDS_MAX - 1; /* of no group here: it has had no thread */
+    hak_group_join(cache, seat);
+    hak_gate_enter();
+    hak_group_tell_all();
+    hak_gate_leave();
+    return cache->shard;
+}
+
+/* Where threads outnumber CPUs, two that begin on a CPU one after the other are at home in its shard, although that has
+ * more threads then than others have. */
+static void threads_are_at_home_on_their_cpu(const void *context) {
+    begin(context);
+    for (unsigned i = 0; i < 2 * CPUS; i++) home_on(i % CPUS);
+    for (unsigned i = 0; i < 2 * CPUS; i++) {
+        const unsigned home = home_on(i / 2);
+        CHECK(home == hak_shard_here(), "a thread of CPU %u has home %u", cpu, home);
+    }
+}
+
 static void units_come_from_the_own_node(const void *context) {
     bool zeroed;
     begin(context);
@@ -470,6 +497,7 @@ static void on_each(void (*body)(const void *context), const char *what) {
     }
 ON_EACH(homes_of_a_node_lie_side_by_side)
 ON_EACH(groups_do_not_straddle)
+ON_EACH(threads_are_at_home_on_their_cpu)
 ON_EACH(units_come_from_the_own_node)
 ON_EACH(untouched_memory_serves_anybody)
 ON_EACH(blocks_come_from_the_own_node)
@@ -516,6 +544,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(one_node_costs_one_file),
         cmocka_unit_test(test_homes_of_a_node_lie_side_by_side),
         cmocka_unit_test(test_groups_do_not_straddle),
+        cmocka_unit_test(test_threads_are_at_home_on_their_cpu),
         cmocka_unit_test(test_units_come_from_the_own_node),
         cmocka_unit_test(test_untouched_memory_serves_anybody),
         cmocka_unit_test(test_blocks_come_from_the_own_node),
