@@ -85,7 +85,7 @@ int main(int argc, char **argv) {
     snprintf(last, sizeof last, "%s/fuzz.last.%d", folder ? folder : "/tmp", (int)getpid());
     last_file = open(last, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     CHECK(last_file >= 0, "%s cannot be written", last);
-    watchdog(300, "replay of a corpus");
+    watchdog(1200, "replay of a corpus");
     DIR *list = opendir(argv[1]);
     if (!list) run_file(argv[1], mutations, &rng), files++;
     for (struct dirent *entry; list && (entry = readdir(list)) != NULL;) {
