@@ -7,6 +7,7 @@
 #include "api/hardened_malloc.h"
 #include "api/hardened_report.h"
 #include "api/hardened_spot.h"
+#include "api/malloc.h"
 #include "api/malloc_sampled.h"
 #include "api/user_heap.h"
 #include "hardened/big.h"
@@ -153,7 +154,8 @@ static HAK_OUT_OF_LINE void *resize_other(void *pointer, size_t size, const void
     if (moved && size > found.size) hak_purge_tick_malloc(size - found.size);
     if (!moved) moved = move(pointer, usable_of_other(&found), size, shorten_other, &found, site);
     /* As in realloc.c: a second try, with the guard that the first one has left. */
-    return moved || found.old ? moved : resize_in_place(pointer, hak_big_note(pointer), size, site);
+    if (!moved && !found.old) moved = resize_in_place(pointer, hak_big_note(pointer), size, site);
+    return moved ? moved : hak_out_of_memory(); /* the last try's system calls set errno */
 }
 
 void *hak_hardened_realloc(void *pointer, size_t size, const void *site) {
