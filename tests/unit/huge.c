@@ -97,7 +97,11 @@ static void a_long_table_is_fresh_memory(void **state) {
     long before = proc_minor_faults();
     hak_slots_t made = hak_huge_table_make(SLOTS);
     assert_non_null(made.slots);
+#ifndef __SANITIZE_THREAD__ /* has faults of its own */
     REQUIRE(proc_minor_faults() - before < 16, "%ld page faults", proc_minor_faults() - before);
+#else
+    (void)before;
+#endif
     for (unsigned i = 0; i < SLOTS; i++) assert_int_equal(made.slots[i].start, 0);
     hak_huge_table_unmake(made);
 }
