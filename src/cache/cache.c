@@ -1,6 +1,7 @@
 /* cache.c: fills, empties and resizes the stacks of magazines.
  *
- * A slow call is a refill (the magazine was empty) or an overflow (it was full). idle.h describes how blocks of
+ * A slow call is a refill (the magazine was empty) or an overflow (it was full). A refill takes from the class's lifo,
+ * else from the CPU's depot if depots are open, else from a warm slab or the shard. idle.h describes how blocks of
  * magazines that the program does not use go back.
  *
  * SIZE. A magazine starts with a small stack. The stack doubles when an overflow follows a

@@ -11,8 +11,8 @@
  * lock protects. Other builds contain nothing of this.
  *
  * The first four are taken apart from the gate (gate.h). A thread enters the gate before it waits for any
- * other, and holds the gate until it has released that one. Before the gate closes for a fork, fork.c takes the list lock of stdio, whose holder
- * may wait for malloc.
+ * other, and holds the gate until it has released that one. Before the gate closes for a fork, fork.c
+ * takes the list lock of stdio, whose holder may wait for malloc.
  *
  * A signal handler that interrupts a thread appends its locks to those of the thread, and removes
  * them before it returns. */

@@ -1,4 +1,4 @@
-/* samples.h: the sampled blocks that are in use, and what each stands for.
+/* samples.h: the sampled blocks that are in use, and what each stands for. Which calls are sampled: cache/sampler.h.
  *
  * A sample lies beside the heap, in a list that its block's address tells. A sampled block of a class
  * is cut to measure (large/fine_grain.h), so that its free comes to the slow half as that of a large block
@@ -7,8 +7,8 @@
  *
  * PROTOCOL. A sample is entered before its block is given to the program, and taken out before the
  * block is freed, so no list has two samples of one address. If a look at the block says that its free will
- * be refused, the sample is put back before the free begins: the block is in use all the while. Both hold the lock of the list. Who frees
- * a block looks at its list without the lock first: an entry of that very block, if there is one,
+ * be refused, the sample is put back before the free begins: the block is in use all the while. Both
+ * hold the lock of the list. A thread that frees a block looks at its list without the lock first: an entry of that very block, if there is one,
  * was made before the program had the address. */
 #pragma once
 

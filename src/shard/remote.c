@@ -1,4 +1,5 @@
-/* remote.c: remote frees: how a block gets into the remote words of its slab, and from there into its bitmap. */
+/* remote.c: remote frees: how a block gets into the remote words of its slab, and from there into its bitmap. A block is
+ * remote if its slab belongs to another shard than that of the thread whose magazine is flushed (flush.c). */
 #include "shard/remote.h"
 
 #include "debug/timing.h"

@@ -41,8 +41,9 @@
  *
  * NOT MENDED. If the helper is inside the engine at a clone without fork handlers, what it holds stays held in the child: a
  * lock, or units that it purges. A call there may wait for ever, as in the child of any such clone beside another thread.
- * Nothing tells a clone to wait, and the child has the helper's pages of different moments. So a program without threads of its own
- * that clones so, and allocates in the child, needs PURGE_THREAD=0 where it would have a helper: with a live page, or PURGE_THREAD=2.
+ * Nothing makes a clone wait, and the child has the helper's pages as they were at different moments. So a program
+ * without threads of its own that clones so, and allocates in the child, needs PURGE_THREAD=0 if it would have a helper:
+ * with a live page, or with PURGE_THREAD=2.
  *
  * Where all threads end by the system call itself, which nobody learns of, the helper would keep the process alive, deaf
  * to SIGTERM. So it looks whether it is alone when it has slept for a second without a wake-up, then after two, four and so

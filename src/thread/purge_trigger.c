@@ -8,18 +8,18 @@
  * a limit, or is due before the next pass (purge_ahead.c, HUGE, ROUND), a pass runs only the stages concerned.
  *
  * | what sets it off                            | which memory                 | by        | bound of a call |
- * |---------------------------------------------|------------------------------|-----------|-----------------| | a pass
- * is due: 250 ms since the last one    | all that is old enough       | piece     | 64 looks, 1 MiB | | committed bytes
- * cross LIMIT_SOFT            | the same, whatever its age   | piece     | the same and its own size | | slab events
- * have made a round due (ROUND)   | free units beside slabs      | piece     | the same        | | the heap has grown
- * by a superslab (GROWN)   | as much, of sparse slabs     | piece     | the same        | | slabs were taken (VISIT);
- * slow calls made   | sparse slabs of idle bins    | piece     | the same        | | more is kept than the peak allows
- * (HUGE)    | the oldest huge mappings     | piece     | the same        | | large blocks were freed (SPARSE)
- * | of them, what few pages are in | piece   | the same        | | a free finds more than may be kept (purge_ahead.c) |
- * the oldest, if no helper runs | piece  | the same and its own size | | a huge block is freed where too much is kept |
- * the oldest huge mappings    | the call  | its own size    | | DISABLE_BATCH: a block is freed             | its own
- * pages                | the call  | its own size    | | malloc_trim; a call that would fail         | everything
- * | the call  | none            |
+ * |---------------------------------------------|------------------------------|-----------|-----------------|
+ * | a pass is due: 250 ms since the last one    | all that is old enough       | piece     | 64 looks, 1 MiB |
+ * | committed bytes cross LIMIT_SOFT            | the same, whatever its age   | piece     | the same and its own size |
+ * | slab events have made a round due (ROUND)   | free units beside slabs      | piece     | the same        |
+ * | the heap has grown by a superslab (GROWN)   | as much, of sparse slabs     | piece     | the same        |
+ * | slabs were taken (VISIT); slow calls made   | sparse slabs of idle bins    | piece     | the same        |
+ * | more is kept than the peak allows (HUGE)    | the oldest huge mappings     | piece     | the same        |
+ * | large blocks were freed (SPARSE)            | of them, what few pages are in | piece   | the same        |
+ * | a free finds more than may be kept (purge_ahead.c) | the oldest, if no helper runs | piece  | the same and its own size |
+ * | a huge block is freed where too much is kept | the oldest huge mappings    | the call  | its own size    |
+ * | DISABLE_BATCH: a block is freed             | its own pages                | the call  | its own size    |
+ * | malloc_trim; a call that would fail         | everything                   | the call  | none            |
  *
  * A call does at most one piece, at its end. While the helper runs, calls do none: they wake it
  * (hak_helper_urge), and it works piece by piece, so that no thread waits long for a lock.
