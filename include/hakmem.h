@@ -375,9 +375,9 @@ HAKMEM_API int hakmem_prof_dump(const char *path) HAKMEM_NOEXCEPT;
  * 100. A program that writes out of bounds damages blocks, not records, so this function is for
  * people who work on the allocator or suspect a bug in it. Its time grows with the heap, and slow
  * calls of other threads wait in the meantime, as they do for a fork. In a signal handler that
- * has interrupted the allocator in the middle of a change, and in the child of a fork that such a
- * handler makes, it checks nothing and returns SIZE_MAX, because a heap that is half changed tells
- * nothing. */
+ * has interrupted the allocator in the middle of a change, or this function, and in the child of a
+ * fork that such a handler makes, it checks nothing and returns SIZE_MAX, because a heap that is
+ * half changed tells nothing. */
 HAKMEM_API size_t hakmem_verify(void) HAKMEM_NOEXCEPT;
 
 #ifdef __cplusplus

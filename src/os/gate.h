@@ -114,6 +114,7 @@ typedef struct {
     uint8_t nested;        /* closes of a gate that the thread had closed */
     uint8_t leaving;       /* steps out of a crowd that are under way */
     uint8_t forks;         /* that closed the gate and are under way; see thread/fork.c */
+    bool checks;           /* is in hak_verify; see thread/verify.c */
     hak_gate_post_t *post; /* NULL: one of a crowd */
     _Atomic(hak_gate_post_t *) noted_at; /* the post that says the thread is inside, or NULL */
 } hak_gate_thread_t;

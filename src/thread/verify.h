@@ -8,7 +8,7 @@ void hak_thread_check(hak_check_t *check); /* in thread.c, as what it looks at *
 
 /* Runs every check while all other threads are kept outside the engine, as for a fork; it takes a
  * time that grows with the heap. Returns the number of violations; SIZE_MAX in a signal handler that has interrupted a
- * change. No lock held. */
+ * change or a check. No lock held. */
 size_t hak_verify(void);
 
 /* In the child of a fork. */

@@ -13,6 +13,7 @@
 
 #include "hakmem.h"
 #include "meta/meta.h"
+#include "single_step.h"
 #include "thread/thread.h"
 
 enum { VIOLATED = 77 }; /* how a child ends */
@@ -331,12 +332,51 @@ static void a_sound_heap_has_no_violation(void **state) {
     unit_child(verify_in_company, NULL, 100, "threads at work");
 }
 
+#ifdef HAS_STEPS
+enum { EACH = 500 }; /* of the first and of the last steps of a call; between them fewer */
+
+static long steps, all_steps;
+
+static bool ask(void) {
+    if (!all_steps) {
+        steps++;
+        return true;
+    }
+    const bool is_near_an_end = steps < EACH || steps > all_steps - EACH;
+    if (is_near_an_end || steps % (all_steps / EACH + 1) == 0) {
+        const size_t violations = hakmem_verify();
+        CHECK(violations == 0 || violations == SIZE_MAX, "%zu violations at step %ld of %ld",
+              violations, steps, all_steps);
+    }
+    return ++steps < all_steps + EACH;
+}
+
+/* A handler that interrupts a check asks for one, after each instruction of its start and its end. */
+static void verify_within(const void *unused) {
+    (void)unused;
+    (void)hakmem_verify();
+    steps_begin(ask);
+    (void)hakmem_verify();
+    all_steps = steps;
+    steps = 0;
+    CHECK(hakmem_verify() == 0, "a violation behind the check that was interrupted");
+}
+
+static void a_handler_may_ask_within_a_check(void **state) {
+    (void)state;
+    unit_child(verify_within, NULL, 60, "a check in a check");
+}
+#endif
+
 int main(int argc, char **argv) {
     (void)argc;
     unit_need_environment(argv, variables);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sound_heap_has_no_violation),
         cmocka_unit_test(each_violation_has_its_line),
+#ifdef HAS_STEPS
+        cmocka_unit_test(a_handler_may_ask_within_a_check),
+#endif
 #if HAKMEM_VERIFY
         cmocka_unit_test(a_release_stops_at_a_violation),
         cmocka_unit_test(a_slow_call_stops_at_a_violation),
