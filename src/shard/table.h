@@ -24,7 +24,7 @@ HAK_FAST_PATH unsigned hak_shard_near(unsigned shard, hak_span_t near) {
     return hak_lazy_table_after_within(&hak_shard_table, shard, near.first, near.end);
 }
 
-/* The number of existing shards. */
+/* A loop over the existing shards. */
 #define HAK_EACH_SHARD(shard)                                                               \
     for (unsigned shard = hak_lazy_table_next(&hak_shard_table, 0); shard < HAK_SHARDS_MAX; \
          shard = hak_lazy_table_next(&hak_shard_table, shard + 1))

@@ -28,9 +28,9 @@
  * Memory may also be free in gaps between what is in use, where hardly anything falls: what comes next does not fit,
  * or belongs to another tier. Only a page that is touched after others were given back tells that they were missed.
  *
- *   given  bytes that frees have given back, and that were not touched again missed those that were, at most what is in
- *   use: so much more is kept, as far as it is a part of that kept   = max(LEAST, peak / PART, swing) + min(missed,
- *   used / MISSED_PART), slowly sinking; STEP if the delay is 0 */
+ *   given  bytes that frees have given back, and that were not touched again
+ *   missed those that were, at most what is in use: so much more is kept, as far as it is at most a MISSED_PART of that
+ *   kept   = max(LEAST, peak / PART, swing) + min(missed, used / MISSED_PART), slowly sinking; STEP if the delay is 0 */
 #include "thread/purge_ahead.h"
 
 #include "commit/commit.h"
