@@ -20,8 +20,8 @@ size_t hak_os_page_size(void);
 /* Limit on the bytes of addresses that the process may have; SIZE_MAX where there is none. */
 size_t hak_os_address_limit(void);
 
-/* Milliseconds of a coarse monotonic clock. No syscall if the vDSO has the clock. Also where the system's clock goes back, it
- * does not, but for less than two seconds: os/clock.c. */
+/* Milliseconds of a coarse monotonic clock. No syscall if the vDSO has the clock. Where the system's clock goes back, it
+ * does not, but within a unit of 1,024 ms: os/clock.c. */
 uint64_t hak_os_now_ms(void);
 
 #if HAKMEM_DEBUG
