@@ -48,10 +48,23 @@ HAK_FAST_PATH void hak_budget_give(hak_budget_t *budget, size_t bytes) {
     if (budget->bytes != SIZE_MAX) budget->bytes -= hak_min(bytes, budget->bytes);
 }
 
-/* Notes: requests of lower layers that the next piece serves. A lower layer sets a bit; the thread
- * that does the work clears it. A layer that also counts how much it requests updates its count
- * before it sets the bit. The thread that sets a note checks the notes at the end of its own call;
- * other threads see it when they check next. */
+/* Notes: requests of lower layers that the next piece serves. A lower layer sets a bit; the thread that does the work
+ * clears it. The thread that sets a note checks the notes at the end of its own call; other threads see it when they
+ * check next.
+ *
+ * PROTOCOL. A note stands for a state: a count, or what a stage of a pass finds. No state is left without its bit:
+ *
+ *   N1  a lower layer changes the state; then comes a fence, then it looks at the bit, and sets it (acq_rel) if it is
+ *       not set. Here the fence is that of hak_fence_after_update: the change is a read-modify-write, or its lock has
+ *       been released, or N2 reads the state under the lock that N1 still holds
+ *   N2  the owner of the work (thread/purge_trigger.c) takes all bits by an exchange (acq_rel); then comes a fence, then
+ *       it reads the states
+ *
+ * If N1 sets the bit, its state comes before the exchange that takes the bit. If N1 finds the bit set, either its fence
+ * comes first, and N2 sees the state; or that of N2, and what N1 found was set after the exchange. Only owners clear
+ * bits, one after the other, so an owner that notes again what is left needs no fence.
+ * Rejected: a look without the fence. On a CPU that orders loads weakly N1 found the bit that N2 had taken, and N2 the
+ * count of before: what was counted waited for the next note, perhaps for ever. */
 enum {
     HAK_NOTE_HUGE = 8,       /* more huge mappings are kept than is allowed; a stage of a pass */
     HAK_NOTE_ROUND = 32,     /* slab events have made a round of partial release due; the same */
@@ -63,6 +76,7 @@ enum {
 extern _Atomic uint32_t hak_budget_notes;
 
 HAK_FAST_PATH void hak_budget_note(uint32_t note) {
+    hak_fence_after_update();                                         /* N1; partner: take_notes */
     if ((hak_load_relaxed(&hak_budget_notes) & note) == note) return; /* it may be several bits */
     hak_or_acq_rel(&hak_budget_notes, note);
     hak_tick_hurry();

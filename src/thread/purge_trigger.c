@@ -219,9 +219,16 @@ static bool gets_ahead(int64_t delay_ms) {
     return delay_ms >= 0 && delay_ms <= SHORT_DELAY_MS;
 }
 
+/* N2 of pool/purge_budget.h. */
+static uint32_t take_notes(void) {
+    const uint32_t notes = hak_exchange_acq_rel(&hak_budget_notes, 0);
+    hak_fence_after_update(); /* partner: hak_budget_note */
+    return notes;
+}
+
 /* Serves the notes. Notes again what exceeds the budget. */
 static void do_noted(work_t *work, int64_t delay_ms, hak_budget_t *budget) {
-    uint32_t notes = hak_exchange_acq_rel(&hak_budget_notes, 0);
+    uint32_t notes = take_notes();
     if (notes & HAK_NOTE_PRESSURE) begin_pass(work, 0, HAK_SPARSE_SPARE);
     if (delay_ms < 0) return;
     if (notes & HAK_NOTE_GROWN) pay_for_growth(budget);

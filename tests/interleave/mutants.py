@@ -91,6 +91,13 @@ GROUPS = {
     "commit": ("src/commit/commit.c", ["tests/interleave/commit.c"], []),
     "dyn": ("src/classes/*.[ch]", ["tests/interleave/dyn.c"], []),
     "clock": ("src/os/clock.c", ["tests/interleave/clock.c"], []),
+    # A CPU on which a read-modify-write is no fence.
+    "note": (
+        "src/thread/purge_trigger.c src/pool/purge_budget.[ch] src/base/base.h",
+        ["tests/interleave/note.c"],
+        [(r"atomic_signal_fence\(memory_order_seq_cst\)",
+          "atomic_thread_fence(memory_order_seq_cst)")],
+    ),
     "lazy_table": ("src/meta/lazy_table.[ch]", ["tests/interleave/lazy_table.c"], []),
     # A room for two pieces.
     "room": (
