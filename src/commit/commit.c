@@ -22,19 +22,24 @@ size_t hak_commit_soft_near(void) {
     return is_far ? 0 : soft;
 }
 
+/* Whoever takes the call then reads a sum that is no older than the caller's. Partner: hak_commit_pressure. Rejected:
+ * without an order it read the sum of before, and the purge waited for the next part of the limit. */
+static void call_for_purge(void) {
+    hak_store_release(&pressure, true);
+    hak_tick_hurry();
+}
+
 /* Requests the first look at the control groups. */
 static void ask_for_limit(void) {
     if (hak_option(HAK_OPTION_LIMIT_SOFT) != HAK_SOFT_AUTO) return;
-    hak_store_relaxed(&pressure, true);
-    hak_tick_hurry();
+    call_for_purge();
 }
 
 static void watch_soft(size_t sum, size_t soft) {
     size_t next = hak_load_relaxed(&soft_next);
     if (HAK_LIKELY(sum <= hak_max(next, soft))) return;
     hak_store_relaxed(&soft_next, sum + soft / 16);
-    hak_store_relaxed(&pressure, true);
-    hak_tick_hurry();
+    call_for_purge();
 }
 
 /* Compared before it is added: nobody ever sees a sum above the limit. *sum: what it was. */
@@ -71,9 +76,10 @@ void hak_commit_release(size_t bytes) {
 
 size_t hak_commit_bytes(void) { return hak_load_relaxed(&committed); }
 
+/* Partner: call_for_purge. */
 bool hak_commit_pressure(void) {
     return HAK_UNLIKELY(hak_load_relaxed(&pressure)) &&
-           atomic_exchange_explicit(&pressure, false, memory_order_relaxed);
+           atomic_exchange_explicit(&pressure, false, memory_order_acquire);
 }
 
 uint64_t hak_commit_refused(void) { return hak_load_relaxed(&refused); }

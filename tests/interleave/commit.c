@@ -16,6 +16,7 @@ static struct __attribute__((aligned(64))) {
     int64_t limit, soft;
     size_t held; /* bytes charged and not released */
     unsigned told;
+    unsigned noted; /* of those who were told: they found the sum above the soft limit */
 } model;
 
 static _Atomic uint64_t found HAK_OWN_LINE; /* the limit of memory; 0 before a look */
@@ -36,12 +37,18 @@ static void prepare(int64_t limit, int64_t soft) {
     hak_store_relaxed(&pressure, false);
     model.limit = limit;
     model.soft = soft;
-    model.held = model.told = 0;
+    model.held = model.told = model.noted = 0;
     hak_store_relaxed(&found, 0);
 }
 
 static void prepare_hard(void) { prepare(LIMIT, 0); }
 static void prepare_soft(void) { prepare(0, SOFT); }
+/* A load may see an old sum, and an old call. */
+static void prepare_weak(void) {
+    prepare_soft();
+    memory_keep_old(&committed);
+    memory_keep_old(&pressure);
+}
 static void prepare_auto(void) { prepare(0, HAK_SOFT_AUTO); }
 
 static void charge(size_t bytes) {
@@ -68,6 +75,15 @@ static void charge_beyond(void) {
     look_for_pressure();
 }
 
+/* As the end of a slow call (src/thread/purge_trigger.c). */
+static void answer(void) {
+    if (hak_commit_pressure()) model.noted += hak_commit_bytes() > SOFT;
+}
+static void charge_and_answer(void) {
+    charge(SOFT + 4);
+    answer();
+}
+
 /* Grows the heap beyond a small one, and looks at the limit of memory where told to. */
 static void grow(void) {
     charge(HAK_COMMIT_SMALL + 1);
@@ -88,6 +104,12 @@ static void was_told_once(void) {
     adds_up();
     look_for_pressure();
     EXPLORE_CHECK(model.told == 1, "%u threads were told to purge", model.told);
+}
+
+static void was_answered(void) {
+    adds_up();
+    answer();
+    EXPLORE_CHECK(model.noted > 0, "the soft limit is crossed, and no purge is noted");
 }
 
 static void was_told(void) {
@@ -128,6 +150,16 @@ static const explore_scenario_t scenarios[] = {
      prepare_soft,
      {charge_beyond, charge_beyond, charge_little},
      .finally = was_told,
+     .describe = describe},
+    {"the soft limit is crossed, and another call is told",
+     prepare_weak,
+     {charge_and_answer, answer},
+     .finally = was_answered,
+     .describe = describe},
+    {"two cross the soft limit, and one of them is told",
+     prepare_weak,
+     {charge_and_answer, charge_and_answer, answer},
+     .finally = was_answered,
      .describe = describe},
     {"two heaps grow, and no limit of memory is known",
      prepare_auto,
