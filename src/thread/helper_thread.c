@@ -391,8 +391,11 @@ void hak_helper_wake_up(void) {
     if (worth_waking() || hak_thread_count() == 0) wake();
 }
 
+/* The helper takes the note before it looks at what is dirty: after the fence the caller sees that the note is taken, or
+ * the helper what the caller has done. A caller has won a CAS on the time of its look, or has a fence of its own. */
 void hak_helper_note(void) {
     hak_helper_look_whose();
+    hak_fence_after_update();
     if (hak_load_relaxed(&noted)) return;
     hak_store_relaxed(&noted, true);
     atomic_thread_fence(memory_order_seq_cst);

@@ -255,6 +255,10 @@ static void prepare(unsigned threads) {
 }
 
 static void prepare_one(void) { prepare(1); }
+static void prepare_noted(void) {
+    prepare(2);
+    hak_store_relaxed(&noted, true);
+}
 static void prepare_two_ends(void) { begin(2); }
 static void prepare_two(void) { prepare(2); }
 static void prepare_late(void) {
@@ -375,6 +379,12 @@ static void leave_slabs(void) {
 }
 static void free_little(void) {
     make_dirty(1);
+    hak_helper_note();
+    leave();
+}
+/* A malloc that gives back something and wakes nobody, as where it moves a block. */
+static void move_little(void) {
+    hak_add_relaxed(&hak_pool_stats.dirty_units, 1);
     hak_helper_note();
     leave();
 }
@@ -526,6 +536,10 @@ static const explore_scenario_t scenarios[] = {
     {"much is freed, then rest", prepare_two, {run_helper, free_much, watch_and_end}, RULES},
     {"slabs are left, then rest", prepare_two, {run_helper, leave_slabs, watch_and_end}, RULES},
     {"a note, then rest", prepare_two, {run_helper, free_little, watch_all_clean}, RULES},
+    {"a note without a wake-up while one is taken, then rest",
+     prepare_noted,
+     {run_helper, move_little, watch_all_clean},
+     RULES},
     {"an urgent note, then rest", prepare_two, {run_helper, hurry, watch_no_note}, RULES},
     {"two urgent notes",
      prepare_three,

@@ -86,7 +86,8 @@ GROUPS = {
     "helper": (
         "src/thread/helper_thread.[ch]",
         ["tests/interleave/helper.c"],
-        [(r"hak_fence_after_update\(\);", "atomic_thread_fence(memory_order_seq_cst);")],
+        [(rf"({before}\s*)hak_fence_after_update\(\);", r"\1atomic_thread_fence(memory_order_seq_cst);")
+         for before in (r"void hak_helper_wake\(void\) \{", r"hak_helper_look_whose\(\);")],
     ),
     "commit": ("src/commit/commit.c", ["tests/interleave/commit.c"], []),
     "dyn": ("src/classes/*.[ch]", ["tests/interleave/dyn.c"], []),
