@@ -163,6 +163,7 @@ static const explore_scenario_t scenarios[] = {
      {make_small_and_post, await_and_resize, read_figures},
      RULES},
     {"trim", two_threads, {make_and_post, await_and_free, trim}, RULES},
+    {"free bitmaps", two_threads, {give_bitmap, reuse_bitmap, reuse_bitmap}, RULES},
     {"statistics", two_threads, {use_pages, read_figures, write_json}, RULES},
     {"reports, and statistics", two_threads, {print_figures, print_figures, read_figures}, RULES},
     {"verification", two_threads, {use_pages, verify, verify}, RULES},

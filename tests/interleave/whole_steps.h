@@ -10,6 +10,7 @@
 #include "forks.h"
 #include "heaps.h"
 #include "live_reader.h"
+#include "meta/meta.h"
 #include "process.h"
 #include "program.h"
 #include "purges.h"
@@ -206,6 +207,20 @@ static void free_two_others(void) { program_free_all(2, 2); }
 /* ---- Trim, statistics, options --------------------------------------------------------------- */
 
 static void trim(void) { hakmem_malloc_trim(0); }
+/* Bitmaps of slabs go to the process, and come back from there. */
+static void give_bitmap(void) {
+    enum { SIZE = 64 };
+    void *bitmap = hak_meta_alloc_bitmap(SIZE);
+    EXPLORE_CHECK(bitmap != NULL, "no bitmap");
+    hak_meta_free_bitmap(bitmap, SIZE);
+}
+static void reuse_bitmap(void) {
+    enum { SIZE = 64 };
+    uint64_t *bitmap = hak_meta_reuse_bitmap(SIZE);
+    if (!bitmap) return;
+    EXPLORE_CHECK(bitmap != hak_meta_reuse_bitmap(SIZE), "a bitmap twice");
+    hak_meta_free_bitmap(bitmap, SIZE);
+}
 static void read_figures(void) { program_figure("total.live"); }
 static void verify(void) {
     EXPLORE_CHECK(hakmem_verify() == 0, "the records of the engine do not hold");
