@@ -28,6 +28,7 @@ import mutants_large
 import mutants_os
 import mutants_rest
 import mutants_shard
+import mutants_thread
 import mutants_whole
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
@@ -223,7 +224,7 @@ GROUPS = {
     ),
 }
 
-TABLES = (mutants_shard, mutants_large, mutants_os, mutants_rest, mutants_whole)
+TABLES = (mutants_shard, mutants_large, mutants_os, mutants_thread, mutants_rest, mutants_whole)
 
 MOST = 4  # rows of a group that the short dose tries
 MOST_OF = {"whole": 2}  # dear ones

@@ -1,15 +1,12 @@
-/* node.c - machines of several nodes: made-up descriptions, CPUs that threads are said to run on, and whose memory
- * serves whom. */
+/* node.c - machines of several nodes: whose memory serves whom, and where threads are at home. */
 #include "unit.h"
 
-#include <ftw.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,201 +15,16 @@
 #include "large/heap.h"
 #include "large/large.h"
 #include "os/cpu.h"
-#include "os/file.h"
 #include "os/numa_topology.h"
 #include "pool/purge.h"
 #include "shard/table.h"
 #include "thread/home_group.h"
 #include "thread/verify.h"
 #include "thread/thread.h"
+#include "node_machine.h"
 #include "shard_batches.h"
 
-enum { CPUS = 64, CLASS = HAK_CLASS_14336, SIZE = 100000 };
-
-/* ---- The made-up machine --------------------------------------------------------------------- */
-
-static char root[64];
-static unsigned confined; /* the process may use the CPUs below; 0: all */
-static __thread unsigned cpu;
-static unsigned files;
-
-int __wrap_sched_getcpu(void);
-int __wrap_sched_getcpu(void) { return (int)cpu; }
-
-unsigned __wrap_hak_os_cpu_count(void);
-unsigned __wrap_hak_os_cpu_count(void) { return confined ? confined : CPUS; }
-
-bool __wrap_hak_os_cpu_is_allowed(unsigned number);
-bool __wrap_hak_os_cpu_is_allowed(unsigned number) { return !confined || number < confined; }
-
-/* The clock stands: no purge is due. */
-uint64_t __wrap_hak_os_now_ms(void);
-uint64_t __wrap_hak_os_now_ms(void) { return 1000000; }
-
-static void (*while_read)(void); /* once, while the description is read */
-
-void __real_hak_os_each_char(const char *path, hak_os_take_t each, void *context);
-void __wrap_hak_os_each_char(const char *path, hak_os_take_t each, void *context);
-void __wrap_hak_os_each_char(const char *path, hak_os_take_t each, void *context) {
-    static const char system[] = "/sys/devices/system/node";
-    char place[256];
-    files++;
-    if (strncmp(path, system, sizeof system - 1) == 0) {
-        snprintf(place, sizeof place, "%s%s", root, path + sizeof system - 1);
-        path = place;
-        void (*call)(void) = while_read;
-        while_read = NULL;
-        if (call) call();
-    }
-    __real_hak_os_each_char(path, each, context);
-}
-
-static void write_file(const char *name, const char *text) {
-    char path[160];
-    snprintf(path, sizeof path, "%s/%s", root, name);
-    char *slash = strrchr(path, '/');
-    *slash = 0;
-    mkdir(path, 0700);
-    *slash = '/';
-    FILE *file = fopen(path, "w");
-    CHECK(file != NULL && fputs(text, file) >= 0 && fclose(file) == 0, "cannot write %s", path);
-}
-
-static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *place) {
-    (void)status, (void)kind, (void)place;
-    return remove(path);
-}
-
-static void forget_machine(void) { nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS); }
-
-static void make_folder(void) {
-    snprintf(root, sizeof root, "/tmp/hakmem-node-XXXXXX");
-    CHECK(mkdtemp(root) != NULL, "no folder");
-}
-
-/* Texts of `online`, and of the cpulists. */
-static void describe(const char *online, const char *const *lists) {
-    char name[32];
-    make_folder();
-    if (online) write_file("online", online);
-    for (unsigned i = 0; lists && lists[i]; i++) {
-        snprintf(name, sizeof name, "node%u/cpulist", i);
-        write_file(name, lists[i]);
-    }
-}
-
-/* ---- Descriptions ---------------------------------------------------------------------------- */
-
-typedef struct {
-    const char *what, *online;
-    const char *lists[12];
-    unsigned began, confined;
-    unsigned count;
-    unsigned first[9];     /* and the number of places */
-    unsigned places[4][2]; /* CPU, place */
-} machine_t;
-
-static const machine_t machines[] = {
-    {.what = "no folder", .count = 1},
-    {.what = "one node", .online = "0\n", .lists = {"0-63\n"}, .count = 1},
-    {.what = "garbage", .online = "none of them\n", .count = 1},
-    {.what = "two nodes",
-     .online = "0-1\n",
-     .lists = {"0-15,32-47\n", "16-31,48-63\n"},
-     .count = 2,
-     .first = {0, 32, 64},
-     .places = {{0, 0}, {32, 16}, {16, 32}, {63, 63}}},
-    {.what = "it began on the second one",
-     .online = "0-1\n",
-     .lists = {"0-15,32-47\n", "16-31,48-63\n"},
-     .began = 50,
-     .count = 2,
-     .first = {0, 32, 64},
-     .places = {{0, 32}, {32, 48}, {16, 0}, {63, 31}}},
-    {.what = "numbers in turn",
-     .online = "0-1\n",
-     .lists = {"0,2,4,6\n", "1,3,5,7\n"},
-     .count = 2,
-     .first = {0, 4, 8},
-     .places = {{2, 1}, {6, 3}, {1, 4}, {7, 7}}},
-    {.what = "a node without CPUs, and one that is missing",
-     .online = "0,2-3\n",
-     .lists = {"0-3", "4-7", "\n", "8-11"},
-     .count = 2,
-     .first = {0, 4, 8},
-     .places = {{3, 3}, {8, 4}, {11, 7}, {12, 4}}},
-    {.what = "a process that may use a part",
-     .online = "0-1",
-     .lists = {"0-3", "4-11"},
-     .confined = 6,
-     .count = 2,
-     .first = {0, 4, 6},
-     .places = {{5, 5}, {6, 4}, {7, 5}, {8, 4}}},
-    {.what = "nodes that the process may not use",
-     .online = "0-3",
-     .lists = {"0-3", "4-7", "8-19", "20-63"},
-     .confined = 8,
-     .count = 2,
-     .first = {0, 4, 8},
-     .places = {{7, 7}, {8, 0}, {15, 7}, {63, 7}}},
-    {.what = "a process that may use one node",
-     .online = "0-1",
-     .lists = {"0-3", "4-11"},
-     .confined = 4,
-     .count = 1},
-    {.what = "eight nodes",
-     .online = "0-7",
-     .lists = {"0-7", "8-15", "16-23", "24-31", "32-39", "40-47", "48-55", "56-63"},
-     .began = 24,
-     .count = 8,
-     .first = {0, 8, 16, 24, 32, 40, 48, 56, 64},
-     .places = {{24, 0}, {63, 39}, {0, 40}, {23, 63}}},
-};
-
-static void descriptions_are_read(void **state) {
-    (void)state;
-    for (unsigned i = 0; i < sizeof machines / sizeof *machines; i++) {
-        const machine_t *machine = &machines[i];
-        hak_nodes_t nodes;
-        describe(machine->online, machine->lists);
-        confined = machine->confined;
-        bool several = hak_nodes_read(&nodes, root, machine->began);
-        confined = 0;
-        forget_machine();
-        REQUIRE(several == (machine->count > 1) && nodes.count == machine->count,
-                "%s: %u nodes, not %u", machine->what, nodes.count, machine->count);
-        for (unsigned n = 0; several && n <= machine->count; n++)
-            REQUIRE(nodes.first[n] == machine->first[n], "%s: node %u begins at %u", machine->what,
-                    n, nodes.first[n]);
-        for (unsigned p = 0; several && p < 4; p++)
-            REQUIRE(nodes.place[machine->places[p][0]] == machine->places[p][1],
-                    "%s: CPU %u has place %u, not %u", machine->what, machine->places[p][0],
-                    nodes.place[machine->places[p][0]], machine->places[p][1]);
-    }
-}
-
-/* 24 nodes of two CPUs: neighbours count as one, none is lost. */
-static void more_nodes_than_lists(void **state) {
-    (void)state;
-    enum { NODES = 24 };
-    char texts[NODES][16];
-    const char *lists[NODES + 1] = {NULL};
-    hak_nodes_t nodes;
-    for (unsigned i = 0; i < NODES; i++) {
-        snprintf(texts[i], sizeof texts[i], "%u-%u", 2 * i, 2 * i + 1);
-        lists[i] = texts[i];
-    }
-    describe("0-23", lists);
-    assert_true(hak_nodes_read(&nodes, root, 0));
-    forget_machine();
-    assert_int_equal(nodes.count, HAK_NODES_MAX);
-    assert_int_equal(nodes.first[HAK_NODES_MAX], 2 * NODES);
-    for (unsigned i = 0; i < HAK_NODES_MAX; i++)
-        assert_in_range(nodes.first[i + 1] - nodes.first[i], 2, 4);
-    for (unsigned i = 0; i < 2 * NODES; i++) assert_int_equal(nodes.place[i], i);
-}
-
-/* ---- Whose memory serves whom ---------------------------------------------------------------- */
+enum { CLASS = HAK_CLASS_14336, SIZE = 100000 };
 
 /* A machine of `nodes` nodes, whose CPUs have their numbers in turn, or side by side. The process began on the last
  * CPU. Its description is read once. */
@@ -224,59 +36,59 @@ typedef struct {
 static shape_t shape;
 
 static unsigned cpu_of(unsigned node, unsigned i) {
-    return shape.in_turn ? i * shape.nodes + node : node * (CPUS / shape.nodes) + i;
+    return shape.in_turn ? i * shape.nodes + node : node * (MACHINE_CPUS / shape.nodes) + i;
 }
 
 static void *nothing(void *unused) { return unused; }
 
 static void begin(const void *context) {
-    static char texts[8][CPUS * 4];
+    static char texts[8][MACHINE_CPUS * 4];
     const char *lists[9] = {NULL};
     char online[8];
     pthread_t thread;
     shape = *(const shape_t *)context;
     for (unsigned n = 0; n < shape.nodes; n++) {
         char *at = texts[n];
-        for (unsigned i = 0; i < CPUS / shape.nodes; i++)
+        for (unsigned i = 0; i < MACHINE_CPUS / shape.nodes; i++)
             at += sprintf(at, i ? ",%u" : "%u", cpu_of(n, i));
         lists[n] = texts[n];
     }
     snprintf(online, sizeof online, "0-%u", shape.nodes - 1);
-    describe(online, lists);
-    cpu = CPUS - 1;
+    machine_describe(online, lists);
+    machine_cpu = MACHINE_CPUS - 1;
     hak_nodes_begin();
     CHECK(pthread_create(&thread, NULL, nothing, NULL) == 0 && pthread_join(thread, NULL) == 0,
           "no thread");
     CHECK(hak_nodes() == 1 && hak_node_here() == 0, "nodes before the look");
     hak_thread_look_at_limits();
     CHECK(hak_nodes() == shape.nodes, "%u nodes", hak_nodes());
-    unsigned seen = files;
+    unsigned seen = machine_files;
     hak_nodes_look();
-    CHECK(files == seen, "the description is read again");
-    forget_machine();
+    CHECK(machine_files == seen, "the description is read again");
+    machine_forget();
     CHECK(hak_node_here() == 0, "it begins on node %u", hak_node_here());
 }
 
 /* The engine's number of the node. */
 static unsigned go_to(unsigned node, unsigned i) {
-    cpu = cpu_of(node, i);
+    machine_cpu = cpu_of(node, i);
     return hak_node_here();
 }
 
 static void homes_of_a_node_lie_side_by_side(const void *context) {
-    bool seen[CPUS] = {false};
+    bool seen[MACHINE_CPUS] = {false};
     begin(context);
     for (unsigned n = 0; n < shape.nodes; n++) {
-        for (unsigned i = 0; i < CPUS / shape.nodes; i++) {
+        for (unsigned i = 0; i < MACHINE_CPUS / shape.nodes; i++) {
             unsigned node = go_to(n, i), home = hak_shard_here();
-            hak_span_t near = hak_node_span(home, CPUS);
-            CHECK(node == (n + 1) % shape.nodes, "CPU %u is on node %u", cpu, node);
-            CHECK(home / (CPUS / shape.nodes) == node && !seen[home], "CPU %u has home %u", cpu,
-                  home);
-            CHECK(near.first == node * (CPUS / shape.nodes), "a span from %u", near.first);
-            CHECK(hak_node_of(home, CPUS) == node, "home %u is not of node %u", home, node);
+            hak_span_t near = hak_node_span(home, MACHINE_CPUS);
+            CHECK(node == (n + 1) % shape.nodes, "CPU %u is on node %u", machine_cpu, node);
+            CHECK(home / (MACHINE_CPUS / shape.nodes) == node && !seen[home], "CPU %u has home %u",
+                  machine_cpu, home);
+            CHECK(near.first == node * (MACHINE_CPUS / shape.nodes), "a span from %u", near.first);
+            CHECK(hak_node_of(home, MACHINE_CPUS) == node, "home %u is not of node %u", home, node);
             CHECK(hak_node_of(hak_node_home(hak_os_this_cpu(), 16), 16) == node,
-                  "with fewer homes CPU %u leaves its node", cpu);
+                  "with fewer homes CPU %u leaves its node", machine_cpu);
             CHECK(hak_node_home(hak_os_this_cpu(), 1) == 0, "one home");
             CHECK(hak_node_home(hak_os_this_cpu(), 3) < 3, "three homes");
             seen[home] = true;
@@ -293,8 +105,8 @@ static void groups_do_not_straddle(const void *context) {
         for (unsigned i = 0; i < MANY; i++) {
             unsigned node = go_to(n, 0);
             seats[i] = hak_group_choose();
-            CHECK(hak_node_of(seats[i].shard, CPUS) == node, "a thread of node %u gets shard %u",
-                  node, seats[i].shard);
+            CHECK(hak_node_of(seats[i].shard, MACHINE_CPUS) == node,
+                  "a thread of node %u gets shard %u", node, seats[i].shard);
         }
         for (unsigned i = 0; i < MANY; i++) hak_group_give_up(seats[i]);
     }
@@ -305,7 +117,7 @@ static unsigned node_of(const void *block) { return hak_region_superslab_of(slab
 /* The home of a new thread that begins on a CPU. The k-th CPU is of another group than the one before it. */
 static unsigned home_on(unsigned k) {
     enum { GROUP = 8 };
-    const unsigned of_node = CPUS / shape.nodes, at = k / shape.nodes * GROUP;
+    const unsigned of_node = MACHINE_CPUS / shape.nodes, at = k / shape.nodes * GROUP;
     go_to(k % shape.nodes, at % of_node + at / of_node);
     const hak_seat_t seat = hak_group_choose();
     hak_cache_t *cache = hak_cache_make();
@@ -322,10 +134,10 @@ static unsigned home_on(unsigned k) {
  * more threads then than others have. */
 static void threads_are_at_home_on_their_cpu(const void *context) {
     begin(context);
-    for (unsigned i = 0; i < 2 * CPUS; i++) home_on(i % CPUS);
-    for (unsigned i = 0; i < 2 * CPUS; i++) {
+    for (unsigned i = 0; i < 2 * MACHINE_CPUS; i++) home_on(i % MACHINE_CPUS);
+    for (unsigned i = 0; i < 2 * MACHINE_CPUS; i++) {
         const unsigned home = home_on(i / 2);
-        CHECK(home == hak_shard_here(), "a thread of CPU %u has home %u", cpu, home);
+        CHECK(home == hak_shard_here(), "a thread of CPU %u has home %u", machine_cpu, home);
     }
 }
 
@@ -477,7 +289,7 @@ static void fork_meanwhile(void) {
 static void a_fork_waits_for_the_look(const void *context) {
     int status;
     free(malloc(1)); /* with a cache come the handlers of a fork */
-    while_read = fork_meanwhile;
+    machine_while_read = fork_meanwhile;
     begin(context);
     while (!atomic_load(&child)) usleep(1000);
     CHECK(waitpid(child, &status, 0) == child && status == 0, "the child has one node");
@@ -504,44 +316,11 @@ ON_EACH(blocks_come_from_the_own_node)
 ON_EACH(nothing_is_lost_where_a_node_is_empty)
 ON_EACH(a_fork_waits_for_the_look)
 
-/* A process that may use few CPUs opens no file for that. */
-static void few_cpus(const void *unused) {
-    (void)unused;
-    confined = 4;
-    unsigned before = files;
-    hak_nodes_look();
-    CHECK(files == before && hak_nodes() == 1, "%u files", files - before);
-}
-
-/* With one node one file is read, and none while there is one thread. */
-static void one_node(const void *unused) {
-    pthread_t thread;
-    (void)unused;
-    describe("0\n", (const char *const[]){"0-63\n", NULL});
-    unsigned before = files;
-    hak_nodes_look();
-    CHECK(files == before, "%u files for one thread", files - before);
-    CHECK(pthread_create(&thread, NULL, nothing, NULL) == 0 && pthread_join(thread, NULL) == 0,
-          "no thread");
-    hak_nodes_look();
-    forget_machine();
-    CHECK(files == before + 1 && hak_nodes() == 1, "%u files", files - before);
-}
-
-static void one_node_costs_one_file(void **state) {
-    (void)state;
-    unit_child(few_cpus, NULL, 20, "few CPUs");
-    unit_child(one_node, NULL, 20, "one node");
-}
-
 int main(int argc, char **argv) {
     (void)argc;
     unit_need_environment(argv,
                           (const char *const[]){"HAKMEM_PURGE_THREAD=0", "HAKMEM_LIMIT=1G", NULL});
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(descriptions_are_read),
-        cmocka_unit_test(more_nodes_than_lists),
-        cmocka_unit_test(one_node_costs_one_file),
         cmocka_unit_test(test_homes_of_a_node_lie_side_by_side),
         cmocka_unit_test(test_groups_do_not_straddle),
         cmocka_unit_test(test_threads_are_at_home_on_their_cpu),
