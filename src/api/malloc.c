@@ -72,8 +72,8 @@ static HAK_BEHIND void report(void *unused) {
 int __cxa_atexit(void (*function)(void *), void *argument, void *file);
 #endif
 
-/* What would run this code when it is not there any more. The others: fork handlers belong to the library (thread/fork.c),
- * and it has no helper thread. */
+/* Removes what would run this code after the library is unmapped. Fork handlers are removed with the library
+ * (thread/fork.c), and such a library has no helper thread. */
 static HAK_BEHIND void forsake(void) {
     hak_thread_forsake();
     hak_heap_profile_leave_signal();

@@ -22,8 +22,8 @@ size_t hak_commit_soft_near(void) {
     return is_far ? 0 : soft;
 }
 
-/* Whoever takes the call then reads a sum that is no older than the caller's. Partner: hak_commit_pressure. Rejected:
- * without an order it read the sum of before, and the purge waited for the next part of the limit. */
+/* The thread that takes the call reads a sum that is no older than the caller's. Partner: hak_commit_pressure. Rejected:
+ * a relaxed store. Then that thread could read the former sum, and the purge waited for the next part of the limit. */
 static void call_for_purge(void) {
     hak_store_release(&pressure, true);
     hak_tick_hurry();

@@ -1,16 +1,16 @@
 /* clock.c: the clocks.
  *
- * The clock that the engine goes by does not go back, though that of the system may: in the child of a fork that is in
- * another time namespace, or in a process that is restored on another machine. What is due next would else be so when the
- * difference has passed, and until then nothing be given back; and an age would be negative. A jump ahead is like a long
- * rest. Only where the system's clock goes back within a unit of 1,024 ms (C1), so does the engine's.
+ * The clock of the engine does not go back, although the system's clock may: in the child of a fork that is in another
+ * time namespace, or in a process that is restored on another machine. Otherwise the next purge would wait until the
+ * difference has passed, and an age would be negative. A jump ahead is like a long rest. If the system's clock goes back
+ * within a unit of 1,024 ms (C1), the engine's clock does, too.
  *
  *   C1  one word has the newest unit of time that any thread has read, and how many units the system's clock has lost. A
  *       thread loads it first (acquire), and then reads the clock: what it reads is not older, unless the clock went back
- *   C2  later by a unit: a compare-and-swap notes it (release, pairs with C1). Earlier: one adds the difference to what is
- *       lost, and one more, since the clock may have gone back to an earlier part of a unit; who fails begins again.
- *       Rejected: the word after the clock. A thread that is stopped between the two finds a newer unit there, takes that
- *       for a jump, and the time of all threads runs ahead
+ *   C2  if the unit is later, a compare-and-swap notes it (release, pairs with C1). If it is earlier, one adds the
+ *       difference to the lost units, and one unit more, because the clock may have gone back to an earlier part of a
+ *       unit. A thread whose compare-and-swap fails begins again. Rejected: to load the word after the clock. A thread
+ *       that is stopped between the two finds a newer unit, takes it for a jump, and the time of all threads runs ahead
  *
  * A unit is 1,024 ms, so that the line of the word is written once a second. */
 #include <time.h>

@@ -7,6 +7,6 @@
  * False, too, where the system does not tell. Reads a file of /proc; errno may change. */
 bool hak_os_is_last_task(int *status);
 
-/* Ends the calling thread, and nothing else: no handler, no destructor runs. The kernel takes the status of the last one for
- * that of the process, as it did with that of the first one before Linux 5.17. */
+/* Ends the calling thread only: no handler and no destructor runs. If it is the last thread, and `status` is that of the
+ * first one, the process ends with that status, whichever of the two the kernel takes. */
 _Noreturn void hak_os_end_task(int status);

@@ -35,9 +35,9 @@
  *       and nobody reaps. Rejected: OWN by the CAS. Another thread took the ENDED that was still there for its own, and
  *       joined the parent's helper
  *   P3  nobody joins an inherited helper: E3 looks at the word
- *   P4  the clone may have come in the midst of a round. So who forgets the helper in P2 takes the purge work from it
- *       (hak_purge_disown) and its post from the gate, where a fork would wait for it for ever; a fork looks at the word
- *       first. The helper has a number and a post of its own for that
+ *   P4  the clone may have come in the middle of a round. So the thread that forgets the helper in P2 takes the purge
+ *       work from it (hak_purge_disown), and takes its post from the gate, where a fork would wait for ever. A fork
+ *       therefore looks at the word first. The helper has a number and a post of its own for this
  *
  * NOT MENDED. If the helper is inside the engine at a clone without fork handlers, what it holds stays held in the child: a
  * lock, or units that it purges. A call there may wait for ever, as in the child of any such clone beside another thread.
@@ -45,12 +45,12 @@
  * without threads of its own that clones so, and allocates in the child, needs PURGE_THREAD=0 if it would have a helper:
  * with a live page, or with PURGE_THREAD=2.
  *
- * Where all threads end by the system call itself, which nobody learns of, the helper would keep the process alive, deaf
- * to SIGTERM. So it looks whether it is alone when it has slept for a second without a wake-up, then after two, four and so
- * on up to an hour: it ends the process at the latest when that has rested twice as long, or an hour more. A process at
- * rest wakes twelve times for that, and then once an hour. Rejected: to let the helper get that signal. The kernel gives a
- * signal of the process to any thread that does not block it: to the helper, where the program blocks it in all threads
- * and one of them waits for it with sigwait; and the program's handler would run on the helper's stack.
+ * If all threads end by the system call itself, the helper does not notice. It would keep the process alive, and the
+ * process would ignore SIGTERM. So the helper looks whether it is the only thread left: when it has slept for a second
+ * without a wake-up, then after two more seconds, four, and so on up to an hour. A process at rest wakes twelve times for
+ * that, and then once an hour. Rejected: to let the helper receive that signal. The kernel gives a signal of the process
+ * to any thread that does not block it. That would be the helper, if the program blocks the signal in all threads and one
+ * of them waits for it with sigwait; and the program's handler would run on the helper's stack.
  *
  * A wake-up is not lost. The helper stores ASLEEP before its last look at what would wake it: dirty
  * units, a note, the number of threads. A thread that changes one of these does so before it reads the

@@ -209,8 +209,8 @@ hak_seat_t hak_group_choose(void) {
 
 void hak_group_give_up(hak_seat_t seat) { add(group_of(seat.shard), -1u); }
 
-/* On a large machine where threads outnumber CPUs: the shard of the CPU, if it has little more threads than `best`, which has the
- * fewest. What a shard has lies in the lines of the CPU that uses it. Lock held. */
+/* On a large machine where threads outnumber CPUs: the shard of the CPU, if it has few more threads than `best`, which
+ * has the fewest. The records of a shard are in the cache of the CPU that uses it. Lock held. */
 static HAK_BEHIND unsigned nearer(const _Atomic unsigned *homes, unsigned best, hak_seat_t seat) {
     const unsigned least = hak_load_relaxed(&homes[best % SHARDS]);
     const unsigned here = hak_load_relaxed(&homes[seat.shard % SHARDS]);
