@@ -1,4 +1,4 @@
-/* chunk.h: the record of a chunk (fine_grain.h), for those who cut it and who check it. */
+/* chunk.h: the record of a chunk (fine_grain.h), for the files that cut, resize and check chunks. */
 #pragma once
 
 #include "base/bits.h"
@@ -8,7 +8,7 @@ enum {
     HAK_CHUNK_WHOLE = HAK_UNIT_SHIFT
 }; /* log2 of the bytes of a grain, in a chunk that is one block */
 
-/* The descriptors of its units lead to it by `bits`. All but the constants under the lock of its heap. */
+/* The field `bits` of its units' descriptors points to it. Whatever is not constant is under the lock of its heap. */
 typedef struct hak_fine {
     hak_ring_t age; /* in the ring of its heap */
     struct hak_fine *next, *prev;
@@ -16,17 +16,17 @@ typedef struct hak_fine {
     uint64_t *in_use, *begins;
     uint32_t used, longest; /* grains */
     uint32_t hint;          /* where the next search begins */
-    uint32_t grains;        /* as is unit_count: constant, but for a chunk that is one block */
+    uint32_t grains;        /* constant, as is unit_count, except in a chunk that is one block */
     uint8_t unit_count;
     uint8_t shift; /* constant */
     uint8_t list;
-    bool is_first;  /* constant; its heap had no other one, and may never fill it */
+    bool is_first;  /* constant; its heap had no other memory then, and may never fill it */
     uint32_t epoch; /* of its heap when it was made, or was last spared */
 } hak_fine_t;
 _Static_assert(sizeof(hak_fine_t) <= 128, "records are powers of two");
 
-/* The word `large` of its units: its heap's number, with the highest bit. That is the length of no large block,
- * so a late second free of one that was there before finds none (heap.h). */
+/* The word `large` of its units: the number of its heap, with the highest bit set. No large block is so long. So if a
+ * large block lay there before, and the program frees it a second time, the free finds no block (heap.h). */
 HAK_FAST_PATH uint32_t hak_chunk_word(const hak_user_heap_t *heap) {
     return (uint32_t)1 << 31 | heap->number;
 }
@@ -37,7 +37,7 @@ HAK_FAST_PATH hak_user_heap_t *hak_chunk_heap(uint32_t word) {
 HAK_FAST_PATH size_t hak_chunk_bytes(const hak_fine_t *fine) {
     return (size_t)fine->unit_count << HAK_UNIT_SHIFT;
 }
-/* Grains of 1 << shift bytes that a block of so many bytes has. */
+/* Number of grains, of 1 << shift bytes each, in a block of `size` bytes. */
 HAK_FAST_PATH size_t hak_chunk_grains(size_t size, unsigned shift) {
     return ((hak_max(size, 1) - 1) >> shift) + 1;
 }
@@ -58,17 +58,16 @@ HAK_FAST_PATH unsigned hak_chunk_list_of(size_t longest) {
     return longest ? hak_highest_bit(longest) + 1 : 0;
 }
 
-/* The chunk of a block, and the grain where that begins; NULL when no block in use does. *heap is locked in both
- * cases. */
+/* Locks the heap of a block, and returns the block's chunk and first grain. Returns NULL if no block in use begins
+ * there; *heap is locked in this case, too. */
 hak_fine_t *hak_chunk_lock(const void *block, hak_user_heap_t **heap, size_t *grain);
 
-/* Under the lock: a unit of the chunk leads to it and to its heap; units get an owner, 0 for none; grains that
- * are in no block any more are set free. */
+/* All three under the lock. The first makes a unit's descriptor lead to its chunk and heap. The second gives units an
+ * owner; 0: none. The third marks grains free that no longer belong to a block. */
 void hak_chunk_enter_unit(const hak_user_heap_t *heap, hak_fine_t *fine, hak_unit_t *unit);
 void hak_chunk_set_owner(hak_unit_t *units, unsigned count, uint16_t owner);
 void hak_chunk_set_free(hak_user_heap_t *heap, hak_fine_t *fine, size_t at, size_t grains);
 
-/* The chunk that a unit is in, and the grain where the unit begins; NULL when it is in none. *heap is locked in both
- * cases. */
+/* The same for a unit: its chunk, and the grain at which the unit begins; NULL if the unit is in no chunk. */
 const hak_fine_t *hak_chunk_lock_unit(const hak_unit_t *unit, hak_user_heap_t **heap,
                                       size_t *grain);

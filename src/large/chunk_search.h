@@ -1,18 +1,18 @@
-/* chunk_search.h: where in a chunk there is room. All under the lock of its heap. */
+/* chunk_search.h: finds room in a chunk. Everything here is under the lock of the chunk's heap. */
 #pragma once
 
 #include "base/bits.h"
 #include "large/chunk.h"
 
-/* What is asked for, in grains. */
+/* A request, in grains. */
 typedef struct {
     size_t grains, align;
-    bool zero;            /* all bytes, which are few */
-    hak_flight_t *flight; /* of the block; NULL: it is in none */
+    bool zero;            /* zero the block under the lock; set for short blocks only */
+    hak_flight_t *flight; /* puts the block in flight; NULL: does not */
 } hak_cut_t;
 
-/* The first place in the free stretches that begin in from .. until - 1, or a little behind; the end when
- * there is none. *longest is raised to the length of those that are too short. */
+/* The first place where the request fits, in the free stretches that begin in from .. until - 1, or a little behind;
+ * fine->grains if there is none. Raises *longest to the length of the stretches that are too short. */
 static inline size_t hak_chunk_search(const hak_fine_t *fine, size_t from, size_t until,
                                       const hak_cut_t *request, size_t *longest) {
     size_t start = 0, length = 0; /* of the stretch that may go on */
@@ -38,7 +38,7 @@ static inline size_t hak_chunk_search(const hak_fine_t *fine, size_t from, size_
     return fine->grains;
 }
 
-/* The bits of `low` where so many bits in a row are set, up to 64; `high` is the word behind. */
+/* The bits of `low` at which a row of `count` set bits begins, `count` being at most 64; `high` is the next word. */
 HAK_FAST_PATH uint64_t hak_chunk_begins(uint64_t low, uint64_t high, size_t count) {
     for (size_t some = 1, more; some < count && low; some += more) {
         more = hak_min(some, count - some);
@@ -48,7 +48,7 @@ HAK_FAST_PATH uint64_t hak_chunk_begins(uint64_t low, uint64_t high, size_t coun
     return low;
 }
 
-/* The first place for up to 64 grains from the hint on; the end when there is none. */
+/* The first place for a request of up to 64 grains, from the hint on; fine->grains if there is none. */
 static inline size_t hak_chunk_search_short(const hak_fine_t *fine, const hak_cut_t *request) {
     const size_t words = hak_bits_words(fine->grains), align = request->align;
     const uint64_t aligned = align < 64 ? ~(uint64_t)0 / (~(uint64_t)0 >> (64 - align)) : 1;

@@ -7,9 +7,9 @@
 
 enum {
     WALK_MAX = 8,               /* extents of a bin that an insertion looks at */
-    LOOKS_BIN = 8,              /* of a bin in which not all fit that a request looks at */
-    LOOKS_MAX = 32,             /* of all such bins */
-    SHORT = HAK_EXTENT_MAX / 4, /* what is left of an extent, and joins one that it touches */
+    LOOKS_BIN = 8,              /* extents that a request looks at in a bin in which not all fit */
+    LOOKS_MAX = 32,             /* the same in all such bins together */
+    SHORT = HAK_EXTENT_MAX / 4, /* a rest shorter than this joins an extent that it touches */
 };
 _Static_assert(HAK_EXTENT_MAX / 2 >=
                    HAK_LARGE_MAX / HAK_GRAIN_SIZE + HAK_LARGE_ALIGN_MAX / HAK_GRAIN_SIZE,
@@ -78,7 +78,7 @@ static bool fits(hak_unit_t *unit, size_t grains, size_t align_grains) {
     return have >= grains + (to_align(start, align_grains) >> HAK_GRAIN_SHIFT);
 }
 
-/* One that fits in the bins from `bin` up to `end`, in which not all do. */
+/* Finds an extent that fits in the bins from `bin` on, below `end`, in which not all extents fit. */
 static HAK_OUT_OF_LINE hak_unit_t *find_among(hak_extents_t *extents, unsigned bin, unsigned end,
                                               size_t grains, size_t align_grains) {
     unsigned left = LOOKS_MAX;
@@ -93,8 +93,8 @@ static HAK_OUT_OF_LINE hak_unit_t *find_among(hak_extents_t *extents, unsigned b
     return NULL;
 }
 
-/* The same, and those that are as long as a superslab get a search of their own: most begin where
- * one does. */
+/* The same. Extents as long as a superslab get a search of their own, since most of them begin where a superslab
+ * begins. */
 static hak_unit_t *find_aligned(hak_extents_t *extents, unsigned bin, unsigned end, size_t grains,
                                 size_t align_grains) {
     unsigned whole = bin_of(hak_superslab_grains());
@@ -104,7 +104,7 @@ static hak_unit_t *find_aligned(hak_extents_t *extents, unsigned bin, unsigned e
     return unit;
 }
 
-/* In the bins above that of a length that may be too short everything fits. */
+/* From the bin `sure` on, every extent fits, wherever it begins. */
 static hak_unit_t *find(hak_extents_t *extents, size_t grains, size_t align_grains) {
     unsigned bin = bin_of(grains), sure = bin_of(grains + align_grains - 2) + 1;
     hak_unit_t *unit = NULL;
@@ -145,9 +145,10 @@ char *hak_extents_take(hak_extents_t *extents, size_t grains, size_t align_grain
     return block;
 }
 
-/* The unit that `address` lies in, NULL when it is not one of this heap, as that of
- * its neighbour is. Of another superslab's record only the line is read that hardly anybody writes.
- * Its owner may change meanwhile, but not to this heap or from it: that takes the lock that the caller holds. */
+/* The unit that contains `address`; NULL if it does not belong to this heap. `neighbour` lies beside it, in a unit of
+ * this heap. If `address` lies in another superslab, only that line of the superslab's record is read that is hardly
+ * ever written. The superslab may change its owner meanwhile, but neither to nor from this heap, whose lock the caller
+ * holds. */
 static hak_unit_t *own_unit(const hak_extents_t *extents, char *address, const char *neighbour) {
     size_t differ = (uintptr_t)address ^ (uintptr_t)neighbour;
     if (HAK_LIKELY(differ >> HAK_UNIT_SHIFT >> hak_map.super_shift == 0))
@@ -173,8 +174,8 @@ bool hak_extents_take_front(hak_extents_t *extents, char *start, size_t grains) 
     return true;
 }
 
-/* The extent that the grains are the end of, or lie within: one of at most
- * HAK_EXTENT_MAX, so it begins that far back at most. Its length, 0 when there is none. */
+/* Finds the extent that contains the grains, at its end or in its middle. It begins at most HAK_EXTENT_MAX grains
+ * earlier. Returns its length; 0 if there is none. */
 static size_t extent_around(hak_extents_t *extents, char *part, size_t grains, char **start) {
     char *end = end_of(part, grains);
     uint32_t last = hak_unit_of(end - 1)->extent_last;

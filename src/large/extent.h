@@ -1,9 +1,10 @@
 /* extent.h: the free memory of one large heap, in grains of 4 KiB.
  *
- * An extent is a stretch of free grains, of at most HAK_EXTENT_MAX: it may cross units and
- * superslabs. Free memory joins at once. A longer stretch is cut into several extents, and
- * only where a superslab begins: two extents touch only there. Its record lies in the
- * descriptors of the unit it begins in and of the unit it ends in:
+ * An extent is a stretch of at most HAK_EXTENT_MAX free grains; it may cross units and
+ * superslabs. Memory that becomes free joins its free neighbours at once. A longer stretch is
+ * cut into several extents, always where a superslab begins: two extents touch only there. The
+ * record of an extent lies in the descriptors of the unit in which it begins and of the unit in
+ * which it ends:
  *
  *   extent_first = length << 4 | first grain, counted in its unit;  0 = none begins
  *   extent_last  = length << 4 | last grain, counted in its unit;   0 = none ends
@@ -11,14 +12,14 @@
  * One of each is enough for a unit: between two extents lies the border of a superslab, or
  * a block, and the smallest block (17 grains) is longer than a unit (16).
  *
- * Bins: one for each length up to 256 grains, then four for each doubling, lowest
- * address first as far as a short search finds out. The best fit is taken, since
- * that touches the fewest pages in the long run. Everything here is under the lock
- * of the heap.
+ * Bins: there is one for each length up to 256 grains, then four for each doubling. An extent
+ * is inserted by address; a search of a few steps looks for its place, so the order is nearly
+ * exact. An allocation takes the best fit, since that touches the fewest pages in the long run.
+ * Everything here is under the lock of the heap.
  *
- * Nothing here walks over the heap; `looks` counts the units that searches look at, for
- * the tests. The limit on the length is for that, too: in the middle of a longer extent
- * nothing would say where it begins. */
+ * No search walks over the heap: `looks` counts the units that searches look at, for the tests.
+ * The limit on the length serves this, too: in the middle of an extent nothing tells where it
+ * begins, so a search goes back unit by unit. */
 #pragma once
 
 #include "base/base.h"
@@ -40,7 +41,7 @@ typedef struct {
     uint64_t looks;                    /* units that searches looked at so far */
 } hak_extents_t;
 
-/* The best fit for `grains`, at a multiple of `align_grains` (a power of two); the
+/* Takes the best fit for `grains`, at a multiple of `align_grains` (a power of two); the
  * rest stays free. NULL when nothing fits. An extent of grains + align_grains - 1 fits
  * wherever it begins, and is always found; of shorter ones only a few are looked at. */
 char *hak_extents_take(hak_extents_t *extents, size_t grains, size_t align_grains);

@@ -1,4 +1,4 @@
-/* fine_grain.c: chunks that are cut in grains, by bitmaps. */
+/* fine_grain.c: takes blocks out of chunks, and puts them back; bitmaps say which grains are in use. */
 #include "large/chunk_search.h"
 
 #include <string.h>
@@ -13,9 +13,9 @@
 
 enum {
     LOOKS_MAX = 8,  /* chunks that a request searches before it takes a fresh one */
-    SWEEPS_MAX = 3, /* the same of short requests, which look at more */
-    SWEPT_PART = 5, /* one part of so many of a chunk is free when a sweep begins */
-    SHORT = 64,     /* grains of a short request, at most */
+    SWEEPS_MAX = 3, /* the same for short requests; each of them looks at up to LOOKS_MAX others */
+    SWEPT_PART = 5, /* a sweep begins in a chunk of which at least a fifth is free */
+    SHORT = 64,     /* most grains of a short request */
     OWN_SHIFT = 4,  /* log2 of the bytes of a grain, in a heap of the program */
 };
 
@@ -53,12 +53,12 @@ static void set_longest(hak_user_heap_t *heap, fine_t *fine, size_t longest) {
 
 /* ---- allocation ---- */
 
-/* In heaps of the program short requests need not find the last hole. */
+/* True for short requests in heaps of the program: they sweep, and need not find the last hole. */
 static bool is_swept(const hak_user_heap_t *heap, const hak_cut_t *request) {
     return !is_process(heap) && request->grains <= SHORT;
 }
 
-/* Makes free grains a block. */
+/* Makes a block of free grains. */
 HAK_FAST_PATH void *cut(hak_user_heap_t *heap, fine_t *fine, size_t at, const hak_cut_t *request) {
     const size_t grains = request->grains;
     HAK_ASSERT(at + grains <= fine->grains);
@@ -74,7 +74,7 @@ HAK_FAST_PATH void *cut(hak_user_heap_t *heap, fine_t *fine, size_t at, const ha
     return block;
 }
 
-/* A block of one chunk; NULL when there is no room, and `longest` is exact then. */
+/* Takes a block from a chunk; NULL if it has no room. Then the chunk's `longest` becomes exact. */
 static void *carve(hak_user_heap_t *heap, fine_t *fine, const hak_cut_t *request) {
     const size_t hint = fine == heap->current ? 0 : fine->hint;
     size_t longest = 0, at = hak_chunk_search(fine, hint, fine->grains, request, &longest);
@@ -86,8 +86,8 @@ static void *carve(hak_user_heap_t *heap, fine_t *fine, const hak_cut_t *request
     return cut(heap, fine, at, request);
 }
 
-/* Searches chunks that may have room, up to `looks`. One that has none says so from then on, so that
- * even without a bound each is searched in vain once for each stretch that was freed in it. */
+/* Searches up to `looks` chunks that may have room. A search in vain makes a chunk's `longest` exact. So even without a
+ * bound a chunk is searched in vain only once for each stretch that was freed in it. */
 static void *find_room(hak_user_heap_t *heap, const hak_cut_t *request, size_t looks) {
     for (unsigned list = hak_chunk_list_of(request->grains); list < HAK_USER_HEAP_LISTS; list++)
         for (fine_t *fine = heap->lists[list], *behind; fine && looks; fine = behind) {
@@ -100,7 +100,7 @@ static void *find_room(hak_user_heap_t *heap, const hak_cut_t *request, size_t l
     return NULL;
 }
 
-/* The next chunk to sweep: a part of it is free, and there may be room. */
+/* The next chunk to sweep: a fifth of it is free, and it may have room. */
 static fine_t *pick(const hak_user_heap_t *heap, size_t grains) {
     size_t looks = LOOKS_MAX;
     for (unsigned list = HAK_USER_HEAP_LISTS; list-- > hak_chunk_list_of(grains);)
@@ -110,8 +110,8 @@ static fine_t *pick(const hak_user_heap_t *heap, size_t grains) {
     return NULL;
 }
 
-/* A block of up to 64 grains. A sweep goes through a chunk from its beginning to its end; so a free
- * stretch is looked at once in a sweep, and each sweep finds a part of the chunk free. What is freed
+/* Takes a block of up to 64 grains. A sweep goes through a chunk from its beginning to its end. So it
+ * looks at each free stretch once, and finds at least a fifth of the chunk free. Memory that is freed
  * behind it waits for the next sweep. NULL: a fresh chunk is needed. */
 static void *sweep(hak_user_heap_t *heap, const hak_cut_t *request) {
     for (unsigned looks = 0; looks < SWEEPS_MAX; looks++) {
@@ -132,7 +132,7 @@ static void *sweep(hak_user_heap_t *heap, const hak_cut_t *request) {
 
 void hak_chunk_set_owner(hak_unit_t *units, unsigned count, uint16_t owner) {
     for (unsigned i = 0; i < count; i++)
-        hak_store_release(&units[i].owner, owner); /* partner: any look at it */
+        hak_store_release(&units[i].owner, owner); /* partner: each load of an owner */
     hak_region_set_class(units, count, hak_owner_class(owner));
 }
 
@@ -149,7 +149,7 @@ static void free_record(fine_t *fine) {
     hak_meta_free(fine, sizeof *fine);
 }
 
-/* A record for a chunk without blocks. */
+/* Makes the record of a chunk without blocks; NULL without memory. */
 static fine_t *make_record(unsigned unit_count, unsigned shift) {
     size_t grains = (size_t)unit_count << (HAK_UNIT_SHIFT - shift);
     fine_t *fine = hak_meta_alloc(sizeof *fine);
@@ -168,13 +168,13 @@ static fine_t *make_record(unsigned unit_count, unsigned shift) {
     return NULL;
 }
 
-/* The newest chunk of its heap. */
+/* Makes a chunk the newest of its heap. */
 static void append(hak_user_heap_t *heap, fine_t *fine) {
     fine->epoch = heap->epoch;
     hak_ring_append(&heap->chunks, &fine->age);
 }
 
-/* The block in a fresh chunk, which the heap gets. */
+/* Gives a fresh chunk to the heap, and takes the block out of it. */
 static void *enter_chunk(hak_user_heap_t *heap, fine_t *fine, const hak_cut_t *request) {
     HAK_HOLD(&heap->lock);
     fine->is_first = hak_load_relaxed(&heap->committed) == hak_chunk_bytes(fine);
@@ -186,13 +186,13 @@ static void *enter_chunk(hak_user_heap_t *heap, fine_t *fine, const hak_cut_t *r
     append(heap, fine);
     void *block = carve(heap, fine, request);
     if (request->grains == fine->grains)
-        set_longest(heap, fine, 0); /* full as long as it is there: nobody searches it */
+        set_longest(heap, fine, 0); /* full as long as it exists, so nobody searches it */
     else if (is_swept(heap, request))
         heap->current = fine;
     return block;
 }
 
-/* The same, and the chunk is made first. Inside the gate while it is in nobody's list. */
+/* Makes a fresh chunk, and takes the block out of it. Inside the gate while the chunk is in no list. */
 static void *take_fresh(hak_user_heap_t *heap, unsigned unit_count, unsigned shift,
                         const hak_cut_t *request, size_t *dirty) {
     const size_t bytes = (size_t)unit_count << HAK_UNIT_SHIFT;
@@ -213,7 +213,7 @@ static void *take_fresh(hak_user_heap_t *heap, unsigned unit_count, unsigned shi
     return block;
 }
 
-/* A block of up to 64 KiB. */
+/* Allocates a block of up to 64 KiB. */
 static void *alloc(hak_user_heap_t *heap, unsigned shift, const hak_cut_t *request) {
     size_t dirty;
     hak_lock_acquire(&heap->lock);
@@ -227,7 +227,7 @@ static void *alloc(hak_user_heap_t *heap, unsigned shift, const hak_cut_t *reque
     return find_room(heap, request, SIZE_MAX);
 }
 
-/* What is asked for, in grains of 1 << shift bytes. */
+/* A request in grains of 1 << shift bytes. */
 static hak_cut_t request_of(size_t size, size_t align, unsigned shift) {
     return (hak_cut_t){.grains = hak_chunk_grains(size, shift),
                        .align = hak_max(align >> shift, 1)};
@@ -240,12 +240,12 @@ void *hak_fine_alloc(size_t size, size_t align) {
 
 /* ---- from a pointer ---- */
 
-/* The record of the chunk that contains an address, and the address's grain; NULL when there is none.
- * *heap is locked in both cases. */
+/* Locks the heap of an address, and returns the chunk that contains the address, and its grain. NULL if there is no
+ * chunk; *heap is locked in this case, too. */
 HAK_FAST_PATH fine_t *lock_and_find(const void *pointer, hak_user_heap_t **heap, size_t *grain) {
     hak_unit_t *unit = hak_unit_of(pointer);
     *heap = hak_chunk_heap(hak_load_acquire(&unit->large));
-    if (HAK_UNLIKELY(!*heap)) *heap = &hak_user_heap_process; /* no chunk is there any more */
+    if (HAK_UNLIKELY(!*heap)) *heap = &hak_user_heap_process; /* there is no chunk any more */
     hak_lock_acquire(&(*heap)->lock);
     if (!hak_fine_is(unit)) return NULL;
     if (HAK_UNLIKELY(hak_load_relaxed(&unit->large) != hak_chunk_word(*heap))) return NULL;
@@ -259,7 +259,7 @@ const hak_fine_t *hak_chunk_lock_unit(const hak_unit_t *unit, hak_user_heap_t **
     return lock_and_find(unit->base, heap, grain);
 }
 
-/* Takes a chunk out of its heap; the caller gives its units back without the lock, inside the gate. */
+/* Takes a chunk out of its heap. The caller then gives the chunk's units back without the lock, inside the gate. */
 static void leave_heap(hak_user_heap_t *heap, fine_t *fine) {
     unlink_from_list(heap, fine);
     hak_ring_remove(&heap->chunks, &fine->age);
@@ -285,7 +285,7 @@ void hak_chunk_set_free(hak_user_heap_t *heap, fine_t *fine, size_t at, size_t g
     if (end - first > fine->longest) set_longest(heap, fine, end - first);
 }
 
-/* Sets a block free; returns its grains. */
+/* Frees a block; returns its grains. A chunk without blocks leaves the heap. */
 static size_t release(hak_user_heap_t *heap, fine_t *fine, size_t at) {
     const size_t grains = hak_chunk_length(fine, at);
     hak_bits_turn(fine->begins, at, 1);
@@ -330,7 +330,7 @@ bool hak_fine_find(const void *pointer, void **start, size_t *size) {
     return is_used;
 }
 
-/* The caller has seen the owner. */
+/* The unit's owner is HAK_FINE_OWNER. */
 static HAK_OUT_OF_LINE hak_user_heap_t *heap_of_block(const void *block) {
     size_t at;
     hak_user_heap_t *heap;
@@ -347,8 +347,8 @@ HAK_COMMON hak_user_heap_t *hak_fine_heap_of(const void *block) {
 
 /* ---- heaps of the program ---- */
 
-/* A block above 64 KiB: a chunk alone or, if it is longer than a superslab or there is no row of units, a mapping.
- * *dirty: so many bytes at its start may not be zero. */
+/* Allocates a block above 64 KiB: a whole chunk; or a mapping, if it is longer than a superslab or the pool has no row
+ * of free units. *dirty: number of bytes at its start that may not be zero. */
 static void *alloc_apart(hak_user_heap_t *heap, size_t size, size_t align, hak_flight_t *flight,
                          size_t *dirty) {
     const hak_cut_t request = {(size + HAK_UNIT_SIZE - 1) >> HAK_UNIT_SHIFT, 1, false, flight};
@@ -365,7 +365,7 @@ static void zero_late(void *block, size_t size) {
         hak_os_zero(block, size); /* a mapping, whose pages may be absent */
 }
 
-/* Zeroes that take a while are written neither under the lock nor inside the gate: meanwhile the block is in flight. */
+/* Long zeroing is done neither under the lock nor inside the gate; meanwhile the block is in flight. */
 void *hak_fine_alloc_in(hak_user_heap_t *heap, size_t size, size_t align, bool zero,
                         hak_flight_t *flight) {
     hak_flight_t own = {0};
@@ -382,12 +382,13 @@ void *hak_fine_alloc_in(hak_user_heap_t *heap, size_t size, size_t align, bool z
     return block;
 }
 
-/* Sets all blocks of a chunk free, but those in flight; `leave` is called for each. Returns their number. */
+/* Frees all blocks of a chunk except those in flight; `leave`, unless NULL, is called for each. Returns their
+ * number. */
 static size_t release_all(hak_user_heap_t *heap, fine_t *fine, void (*leave)(const void *block)) {
     const bool is_left =
         hak_user_heap_is_in_flight(heap, hak_chunk_address(fine, 0), hak_chunk_bytes(fine));
     size_t blocks = 0;
-    if (!is_left && !leave) { /* unseen */
+    if (!is_left && !leave) { /* without a look at each block */
         for (size_t w = 0; w < hak_bits_words(fine->grains); w++)
             if (fine->begins[w]) blocks += hak_bit_count(fine->begins[w]);
         HAK_ADD_OWNED(&heap->blocks, -blocks);
@@ -406,8 +407,8 @@ static size_t release_all(hak_user_heap_t *heap, fine_t *fine, void (*leave)(con
     }
 }
 
-/* Frees the oldest chunk, or the part of it that is not in flight; false when there is none from before an
- * epoch. Adds the blocks. */
+/* Frees the oldest chunk, or the blocks of it that are not in flight; false when there is none from before an
+ * epoch. Adds the number of blocks to *blocks. */
 static bool free_oldest(hak_user_heap_t *heap, uint32_t epoch, void (*leave)(const void *block),
                         size_t *blocks) {
     hak_gate_enter();

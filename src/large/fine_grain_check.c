@@ -1,4 +1,4 @@
-/* fine_grain_check.c: what must hold for chunks and their heaps. */
+/* fine_grain_check.c: the invariants of fine_grain.h, executed. */
 #include "base/bits.h"
 #include "large/chunk.h"
 #include "large/user_heap_huge.h"

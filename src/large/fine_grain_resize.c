@@ -1,4 +1,4 @@
-/* fine_grain_resize.c: blocks of the program's heaps that become longer or shorter where they are. */
+/* fine_grain_resize.c: resizes blocks of the program's heaps in place. */
 #include "base/bits.h"
 #include "large/chunk.h"
 #include "large/user_heap_huge.h"
@@ -17,8 +17,8 @@ static bool lengthen(hak_user_heap_t *heap, hak_fine_t *fine, size_t end, size_t
     return true;
 }
 
-/* A chunk that is one block gets so many units; those that it does not get yet are there already, those that it
- * loses are still to be given back. */
+/* Sets the number of units of a chunk that is one block. The caller has taken the units that are added, and gives back
+ * those that the chunk loses. */
 static void set_units(hak_user_heap_t *heap, hak_fine_t *fine, unsigned count) {
     const unsigned before = fine->unit_count, most = hak_max(count, before);
     const size_t change = (size_t)count - before;
@@ -41,7 +41,7 @@ typedef struct {
     unsigned count;
 } rest_t;
 
-/* Resizes a chunk that is one block; units that are free then are in *rest. */
+/* Resizes a chunk that is one block; *rest becomes the units that it no longer needs. */
 static bool resize_whole(hak_user_heap_t *heap, hak_fine_t *fine, size_t units, bool is_short,
                          rest_t *rest) {
     if (units > fine->unit_count || is_short) return false;
@@ -74,7 +74,7 @@ bool hak_fine_resize(void *block, size_t size) {
     return is_done;
 }
 
-/* Gives the units to the chunk before them, if that is one block as long as the caller thinks. */
+/* Gives `more` units to the chunk before them, if that is one block of `before` units. */
 static bool append_units(void *block, unsigned before, unsigned more) {
     size_t at;
     hak_user_heap_t *heap;

@@ -1,8 +1,8 @@
-/* fine_grain_view.c: what of a unit of a chunk is in use. */
+/* fine_grain_view.c: how much of each 4 KiB of a chunk's unit is in use. */
 #include "base/bits.h"
 #include "large/chunk.h"
 
-/* Bytes in use of the 4 KiB that begin at a grain: a word of the bitmap or several, or a part of one block. */
+/* Bytes in use of the 4 KiB that begin at a grain: one or more words of the bitmap, or a part of one block. */
 static uint16_t used_from(const hak_fine_t *fine, size_t at) {
     if (fine->shift >= HAK_GRAIN_SHIFT) return hak_bits_has(fine->in_use, at) ? HAK_GRAIN_SIZE : 0;
     size_t used = 0, words = ((size_t)HAK_GRAIN_SIZE >> fine->shift) / 64;

@@ -1,4 +1,4 @@
-/* heap.c: grains of superslabs: used, touched, purged; superslabs to and from the pool. */
+/* heap.c: which grains of superslabs are used, touched and purged; superslabs that come from the pool and go back. */
 #include "large/heap.h"
 
 #include <string.h>
@@ -13,15 +13,15 @@
 
 enum {
     PIECES_MAX = HAK_SUPERSLAB_UNITS_MAX + 1, /* free stretches, at most */
-    SPARSE_FIRST = 4 << 8, /* 4 MiB; a heap falls so far before the first look for sparse memory */
-    SPARSE_LEAST = 2 << 8, /* after a look that found some; such a look leaves as much */
-    SPARSE_FALL = 2,       /* and by half */
-    SPARSE_MOST = 1024 << 8, /* each look that finds none doubles it up to this */
+    SPARSE_FIRST = 4 << 8,   /* 4 MiB; the fall of a heap that requests its first look */
+    SPARSE_LEAST = 2 << 8,   /* after a look that found some; a look leaves as much idle */
+    SPARSE_FALL = 2,         /* a fall is also at least one half */
+    SPARSE_MOST = 1024 << 8, /* each look that finds none doubles the fall, up to this */
     SPARSE_SHARE = 2,        /* sparse: fewer than half of the pages are in memory */
     DENSE_MOST = 16, /* superslabs that are not sparse, or locked, after which a look ends */
 };
 
-enum { HEAPS_OWN = 2 }; /* heaps whose memory is our own */
+enum { HEAPS_OWN = 2 }; /* heaps whose records are static memory */
 
 static hak_heap_t own[HEAPS_OWN] HAK_APART;
 hak_lazy_table_t hak_heap_table HAK_APART;
@@ -45,7 +45,7 @@ HAK_LOCK_RANKS_MADE(transfer_ranks, TRANSFER, is_transfer_lock, hak_transfer_che
 
 /* ---- bits ---- */
 
-/* Bits first .. first+count-1 that fall into word `w`. */
+/* The bits of a part that fall into word `w`. */
 static uint64_t bits_in(const hak_part_t *part, unsigned w) {
     return hak_bits_within(w, part->first, part->first + part->count);
 }
@@ -140,8 +140,8 @@ static size_t sparse_due(const hak_heap_t *heap) {
     return heap->sparse_due ? heap->sparse_due : SPARSE_FIRST;
 }
 
-/* Grains were freed. What lies between blocks that come and go is in use again soon, and a look for sparse memory
- * would cost a fault for each of its pages: only a heap that has fallen is looked at. */
+/* Grains were freed: requests a look for sparse memory if the heap has fallen far enough. Only then: free memory
+ * between blocks that come and go is soon in use again, and each page that a look purged would cost a fault. */
 static void note_freed(hak_heap_t *heap, size_t grains) {
     const size_t live = hak_load_relaxed(&heap->live), due = sparse_due(heap);
     heap->live_peak = hak_max(heap->live_peak, live + grains);
@@ -240,14 +240,14 @@ typedef struct {
     uint64_t short_clean[HAK_SUPERSLAB_WORDS_MAX]; /* the same of pieces that are not claimed */
     hak_part_t pieces[PIECES_MAX];
     unsigned count;
-    unsigned calls, refused; /* of the calls the kernel refused so many: the pages are locked */
+    unsigned calls, refused; /* calls, and those that the kernel refused because pages are locked */
     unsigned splits;         /* runs that may still be purged by halves */
     size_t room;             /* grains that may still be claimed */
     bool is_cut;             /* more is free than there was room for */
-    bool has_short;
+    bool has_short;          /* some pieces are in `short_clean` */
 } claim_t;
 
-/* Cuts a stretch to the room that is left, from its first touched grain on. The result is longer than
+/* Shortens a stretch to the room that is left, beginning at its first touched grain. The result is longer than
  * a unit. */
 static void cut(claim_t *claim, hak_part_t *piece) {
     unsigned end = piece->first + piece->count;
@@ -260,7 +260,7 @@ static void cut(claim_t *claim, hak_part_t *piece) {
     claim->is_cut = true;
 }
 
-/* True when a stretch holds a whole page, however large pages are. */
+/* True when a stretch contains a whole page of the system. */
 static bool has_page(const hak_part_t *piece) {
     size_t page_grains = hak_max(hak_os_page_size() >> HAK_GRAIN_SHIFT, 1);
     return hak_align_up(piece->first, page_grains) + page_grains <= piece->first + piece->count;
@@ -295,8 +295,8 @@ static void claim_piece(hak_heap_t *heap, claim_t *claim, unsigned first, unsign
     claim->pieces[claim->count++] = piece;
 }
 
-/* Takes the free stretches of a superslab that hold touched grains: an extent covers
- * all of it, or ends in it, or begins in it and ends beyond. */
+/* Claims the free stretches of a superslab that have touched grains. An extent covers all
+ * of the superslab, or ends in it, or begins in it and ends beyond. */
 static void claim(hak_heap_t *heap, claim_t *claim) {
     hak_superslab_t *super = claim->super;
     if (super->used_grains == 0) {
@@ -332,8 +332,8 @@ static void purge_run(claim_t *claim, unsigned first, unsigned end, uint64_t *cl
     for (unsigned w = first / 64; w <= last_word(&run); w++) clean[w] |= bits_in(&run, w);
 }
 
-/* What the kernel refused as a whole is purged by halves, down to a unit, as often as claim->splits says: one locked
- * page keeps little then, not all of a long run. */
+/* Purges the halves of a run that the kernel has refused, down to a unit, as often as claim->splits says. So a locked
+ * page keeps only a little memory, not all of a long run. */
 static HAK_BEHIND void purge_halves(claim_t *claim, unsigned first, unsigned end, uint64_t *clean) {
     size_t page_grains = hak_max(hak_os_page_size() >> HAK_GRAIN_SHIFT, 1);
     claim->refused++;
@@ -344,8 +344,7 @@ static HAK_BEHIND void purge_halves(claim_t *claim, unsigned first, unsigned end
     purge_run(claim, middle, end, clean);
 }
 
-/* Purges grains, run by run, in whole pages; clears the bits of those that the kernel
- * kept. */
+/* Purges grains, run by run, in whole pages. Afterwards `bits` has only those that were purged. */
 static void purge_grains(claim_t *claim, uint64_t *bits) {
     size_t page_grains = hak_max(hak_os_page_size() >> HAK_GRAIN_SHIFT, 1);
     uint64_t clean[HAK_SUPERSLAB_WORDS_MAX] = {0};
@@ -389,8 +388,8 @@ static size_t unclaim(hak_heap_t *heap, const claim_t *claim) {
     return cleaned;
 }
 
-/* Purges the pieces of at most a unit, which takes a few microseconds. What the kernel keeps is in the list again,
- * as the newest. Under the lock. */
+/* Purges the pieces of at most a unit, which takes a few microseconds. If the kernel refuses some, the superslab
+ * becomes the newest in the list. Under the lock. */
 static size_t purge_short(hak_heap_t *heap, claim_t *claim) {
     purge_grains(claim, claim->short_clean);
     size_t cleaned = set_clean(claim->super, claim->short_clean);
@@ -413,13 +412,13 @@ static bool is_sparse(const claim_t *claim) {
 
 /* A purge under way. */
 typedef struct {
-    bool only_sparse; /* only superslabs that are sparse */
-    unsigned in_vain; /* those that were not, and those of which the kernel took nothing */
-    unsigned splits;  /* for each superslab, until the kernel takes nothing of one */
+    bool only_sparse; /* purge only superslabs that are sparse */
+    unsigned in_vain; /* superslabs that were not, and those of which the kernel took nothing */
+    unsigned splits;  /* of each superslab; 0 once the kernel has taken nothing of one */
 } purge_t;
 
-/* One superslab, as far as the budget allows; returns the grains that are clean now. As in the pool: claimed
- * under the lock, purged without it. Lock held. */
+/* Purges one superslab, as far as the budget allows; returns the number of grains that have become clean. As in the
+ * pool, stretches are claimed under the lock and purged without it. Lock held. */
 static size_t purge_superslab(hak_heap_t *heap, hak_superslab_t *super, purge_t *purge,
                               hak_budget_t *budget) {
     claim_t work = {
@@ -429,13 +428,13 @@ static size_t purge_superslab(hak_heap_t *heap, hak_superslab_t *super, purge_t 
     hak_dirty_remove(&heap->dirty, super);
     claim(heap, &work);
     if (!purge->only_sparse) cleaned = purge_short(heap, &work);
-    /* What is left of a superslab when a piece ends is the next one's first. */
+    /* If a piece ends within a superslab, the next piece begins with it. */
     if (work.is_cut && !super->on_dirty) hak_dirty_put_first(&heap->dirty, super);
     if (purge->only_sparse && work.has_short && !super->on_dirty)
         hak_dirty_append(&heap->dirty, super);
     bool is_dense = purge->only_sparse && work.has_short && !work.count;
-    if (work.count) {     /* what is claimed keeps the superslab in this heap */
-        hak_gate_enter(); /* a fork's child would have the claim for ever */
+    if (work.count) {     /* the claimed grains keep the superslab in this heap */
+        hak_gate_enter(); /* otherwise the child of a fork would have the claim for ever */
         hak_lock_release(&heap->lock);
         is_dense = purge->only_sparse && !is_sparse(&work);
         if (is_dense) memset(work.clean, 0, sizeof work.clean);
@@ -446,8 +445,8 @@ static size_t purge_superslab(hak_heap_t *heap, hak_superslab_t *super, purge_t 
     HAK_ADD_OWNED(&heap->purge_calls, work.calls);
     const bool is_newer = super->freed_ms != freed_ms; /* by a free in the gap */
     cleaned += unclaim(heap, &work);
-    if (is_dense && !is_newer) super->freed_ms = freed_ms; /* a look makes nothing younger */
-    /* With pages of several grains a piece may have no whole page; it is asked for again and again. */
+    if (is_dense && !is_newer) super->freed_ms = freed_ms; /* a look must not make it younger */
+    /* Where a page has several grains, a piece without a whole page is met again at each purge. */
     if (cleaned == 0 && work.refused > 1) purge->splits = 0;
     purge->in_vain += is_dense || (cleaned == 0 && (work.refused || work.count));
     hak_budget_look(budget, 1);
@@ -455,9 +454,9 @@ static size_t purge_superslab(hak_heap_t *heap, hak_superslab_t *super, purge_t 
     return cleaned;
 }
 
-/* A superslab whose idle grains are in use again stays in the list until a purge meets it: that costs a look. What
- * the kernel refuses is the newest again. So the superslab that is the last one at the beginning is the last to be
- * looked at. */
+/* A superslab whose idle grains are in use again stays in the list until a purge meets it, which costs a look. A
+ * superslab that the kernel refuses becomes the newest. So the loop ends at the superslab that is the newest at its
+ * beginning. */
 size_t hak_heap_purge(hak_heap_t *heap, uint32_t delay_ms, hak_budget_t *budget) {
     size_t purged = 0;
     purge_t purge = {.only_sparse = false, .splits = HAK_PURGE_SPLITS};
@@ -487,11 +486,11 @@ static HAK_BEHIND size_t purge_sparse(hak_heap_t *heap, hak_budget_t *budget) {
     return purged;
 }
 
-/* A look that ends with its piece goes on in the next one. */
+/* If the budget ends a look, the next piece continues it. */
 size_t hak_heap_purge_sparse(hak_heap_t *heap, hak_budget_t *budget) {
     HAK_HOLD(&heap->lock);
     if (!heap->wants_sparse) return 0;
-    heap->wants_sparse = false; /* the lock is let go of: a free may want the next look */
+    heap->wants_sparse = false; /* first: a free may set it while the lock is released */
     size_t purged = purge_sparse(heap, budget);
     const bool goes_on = hak_budget_is_spent(budget);
     if (goes_on) heap->wants_sparse = true;

@@ -7,17 +7,18 @@
  * Ownership: a superslab belongs to one heap, or to the pool. A block belongs to the heap of the superslab in which it
  * lies; any thread may free it.
  *
- * A block's record is the word `large` of the unit it begins in (at most one does,
- * since a block is longer than a unit):
+ * A block's record is the word `large` of the unit in which the block begins. At most one block begins in a unit, since
+ * a block is longer than a unit.
  *   length in grains << 5 | freed << 4 | first grain, counted in its unit;  0 = none
  * The word is written under the heap's lock when the block is made, resized or merged. A free sets `freed` by
  * compare-and-swap before it does anything else: only one of two racing frees succeeds, and the other touches nothing.
  * Rejected: to decide that under a lock, because a free on another CPU takes another lock.
  *
- * If the program frees a block twice, its unit may by then be a slab, a chunk (fine_grain.h) or part of another heap. A
- * block has 17 to 256 grains. The counts of a slab, from the moment it is made, read as a shorter or a longer length,
- * and so does the word of a chunk: such words are no block. A freed mark on a block in use keeps the unit in the heap
- * that the owner word names when it is read after the mark.
+ * When the program frees a block a second time, its unit may already be a slab, a chunk (fine_grain.h) or part of
+ * another heap. A slab has its counts in place of the word, a chunk the number of its heap. A block has 17 to 256
+ * grains; those words, from the moment they are written, read as a shorter or a longer length, so the free finds no
+ * block there. If the free does find a block in use and sets its freed bit, the unit stays in its heap until the block
+ * is merged. So the owner word, read after the bit is set, names the right heap.
  *
  * A resize also changes the word by compare-and-swap: after it has taken the grains by which the block grows, and
  * before it frees the grains that are cut off. A free at the same time is an error of the program, but only one of the
@@ -81,9 +82,9 @@ typedef struct {
     /* Hints for threads that look for memory in other heaps. The line is written only when a hint changes, because the
      * values from which the hints follow change with each call. */
     _Atomic unsigned
-        last_home HAK_ALIGNED(HAK_LINE); /* written under the lock; of who worked with it last */
-    /* the same, or set under the transfer lock: more than half as much is free as is in use. If both locks'
-     * holders write it at once, a set may be lost: the next block that comes back makes up for it */
+        last_home HAK_ALIGNED(HAK_LINE); /* written under the lock; home of the last user */
+    /* the same, or set under the transfer lock: more than half as much is free as is in use. If the holders of
+     * both locks write it at once, a set may be lost; the next block that comes back sets it again */
     _Atomic bool has_much;
     hak_lock_t transfer_lock HAK_ALIGNED(HAK_LINE);
     unsigned transfer_count;        /* transfer lock */
@@ -105,7 +106,7 @@ HAK_FAST_PATH size_t hak_heap_idle(const hak_heap_t *heap) {
     return hak_load_relaxed(&heap->idle) + hak_load_relaxed(&heap->recent.grains);
 }
 
-/* The number of existing heaps. */
+/* Runs over the numbers of all existing heaps. */
 #define HAK_EACH_HEAP(i)                                                          \
     for (unsigned i = hak_lazy_table_next(&hak_heap_table, 0); i < HAK_HEAPS_MAX; \
          i = hak_lazy_table_next(&hak_heap_table, i + 1))
@@ -114,7 +115,7 @@ HAK_FAST_PATH size_t hak_heap_idle(const hak_heap_t *heap) {
  * heap that needs none. */
 unsigned hak_heap_open(unsigned number);
 
-/* Of the word `large`. */
+/* The length in grains that a word `large` holds. */
 HAK_FAST_PATH size_t hak_large_length(uint32_t run) { return run >> 5; }
 
 /* A stretch of grains within one superslab. */
@@ -138,8 +139,8 @@ bool hak_heap_has_pages(char *start, size_t grains);
 /* Used grains become free, and join the extents. */
 void hak_heap_free(hak_heap_t *heap, char *start, size_t grains);
 
-/* Adds a row of free superslabs of the pool: `grains` or more, or fewer if the row ends, but at least `least` in one
- * extent; false without memory. */
+/* Takes adjacent free superslabs from the pool: `grains` grains or more; fewer, but at least `least`, if the pool has
+ * no longer row. False without memory. */
 bool hak_heap_grow(unsigned number, size_t least, size_t grains);
 
 /* Gives one wholly free superslab to the pool; false when there is none. */

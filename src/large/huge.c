@@ -7,17 +7,18 @@
 #include "os/move.h"
 #include "os/os.h"
 
-enum { PIECE_SLOTS = 16 * 1024 }; /* of a piece of a walk over all tables */
+enum { PIECE_SLOTS = 16 * 1024 }; /* slots that one piece of a walk over all tables looks at */
 
 hak_huge_stats_t hak_huge_stats HAK_OWN_LINE;
 
 /* ---- the tables ---- */
 
-/* A block stays in a table that its start does not lead to: there was no memory to enter it where it
- * moved to. Then a search looks into all tables. Set under the lock of that table; never taken back. */
+/* True once some block is in another table than the one of its start, because there was no memory to enter it there
+ * after a move. Then a search looks into all tables. Never cleared. */
 static _Atomic bool has_strays HAK_READ_OFTEN;
 
-/* Finds a block; *table is the one that it is in, or would be in, and is locked. */
+/* Finds a block and locks its table, which *table becomes. If there is no such block, a table is locked all the
+ * same. */
 static hak_mapping_t *lock_and_find(const void *block, hak_huge_table_t **table) {
     uintptr_t start = (uintptr_t)block;
     *table = hak_huge_table_of(start);
@@ -33,15 +34,15 @@ static hak_mapping_t *lock_and_find(const void *block, hak_huge_table_t **table)
     return found;
 }
 
-/* Ends a section that may have emptied the former slots of its table: they go back. Inside the gate. */
+/* Ends a lock section that may have emptied the former slots of the table, and gives these back. Inside the gate. */
 static void leave_table(hak_huge_table_t *table) {
     const hak_slots_t empty = hak_huge_table_take_empty(table);
     hak_lock_release(&table->lock);
     if (HAK_UNLIKELY(empty.slots != NULL)) hak_huge_table_unmake(empty);
 }
 
-/* Makes more slots where they are needed; false without memory. Another thread may have put others in
- * their place meanwhile, and others may use up the room: the caller looks again. */
+/* Makes more slots if the table needs them; false without memory. Other threads may have done so meanwhile, or may use
+ * up the room, so the caller looks again. */
 static bool make_room(hak_huge_table_t *table) {
     hak_lock_acquire(&table->lock);
     size_t slots = hak_huge_table_wanted(table);
@@ -56,7 +57,7 @@ static bool make_room(hak_huge_table_t *table) {
     return true;
 }
 
-/* Enters a block that is in the caller's hands; false where its table cannot grow. */
+/* Enters a block that is in the caller's hands; false if its table cannot grow. */
 static bool enter(hak_mapping_t block) {
     hak_huge_table_t *table = hak_huge_table_of(block.start);
     bool entered;
@@ -69,8 +70,9 @@ static bool enter(hak_mapping_t block) {
     return entered;
 }
 
-/* Lengthens a mapping, in place or at another address. What is several mappings to the
- * kernel it may move, if not lengthen. NULL when it refuses: then all is as it was. */
+/* Lengthens a mapping, in place or at another address. A stretch that is several mappings to the
+ * kernel cannot be lengthened, but some kernels can move it. NULL when the kernel refuses; then
+ * nothing has changed. */
 static char *extend(char *start, size_t old_size, size_t size) {
     char *moved = hak_os_remap(start, old_size, size);
     if (moved || !hak_os_moves_several()) return moved;
@@ -84,8 +86,8 @@ static char *extend(char *start, size_t old_size, size_t size) {
 
 /* ---- allocation ---- */
 
-/* Lengthens a stretch that was taken out: its pages need not be made anew. NULL when there is
- * none, or the kernel does not like it. */
+/* Lengthens a kept stretch, whose pages exist already. NULL if there is none, or if it cannot be
+ * lengthened; then it is kept again. */
 static char *lengthen(const hak_stretch_t *stretch, size_t size) {
     char *block = NULL;
     if (!stretch->size) return NULL;
@@ -115,7 +117,7 @@ static char *map_fresh(size_t size, size_t align) {
     return block;
 }
 
-/* A mapping that was kept and lengthened, or a new one. *dirty: bytes that it had. */
+/* A mapping that was kept, perhaps lengthened, or a new one. *dirty: bytes of it that were kept. */
 static char *map_block(size_t size, size_t align, size_t *dirty) {
     hak_stretch_t shorter;
     char *block = hak_kept_take_or_shorter(size, align, &shorter);
@@ -126,7 +128,8 @@ static char *map_block(size_t size, size_t align, size_t *dirty) {
     return block ? block : map_fresh(size, align);
 }
 
-/* A block in the table, or NULL. *dirty: bytes that may not be zero. Inside the gate. */
+/* Finds memory for a block and enters it in its table; NULL without memory. *dirty: bytes that may not be zero. Inside
+ * the gate. */
 static char *find_block(size_t size, size_t align, uint64_t note, size_t *dirty) {
     char *block = hak_kept_take(size, align);
     bool is_reused = block != NULL;
@@ -191,8 +194,8 @@ HAK_BEHIND bool hak_huge_swap_note(const void *block, uint64_t *note, uint64_t n
     return same;
 }
 
-/* Most programs have never had any; the first of another thread may be missed until the next
- * round. */
+/* Most programs never have a huge block, so nothing else is read. The first block of another thread may be missed until
+ * the next round. */
 HAK_COMMON bool hak_huge_purge_piece(unsigned *at, uint32_t delay_ms, hak_budget_t *budget,
                                      size_t *bytes) {
     return !hak_load_relaxed(&hak_huge_stats.mapped) || hak_kept_purge(at, delay_ms, budget, bytes);
@@ -283,7 +286,7 @@ void hak_huge_each_range(hak_range_visitor_t visit, void *context) {
     while (hak_huge_each_range_piece(&cursor, visit, context)) continue;
 }
 
-/* Off the table first: once it is kept or unmapped, the address may be another thread's. */
+/* The block leaves its table first: once it is kept or unmapped, the address may be another thread's. */
 size_t hak_huge_take_out(const void *block, uint64_t refused, uint64_t *note) {
     hak_huge_table_t *table;
     hak_mapping_t *mapping = lock_and_find(block, &table);
@@ -314,7 +317,8 @@ static void put_back(hak_huge_table_t *table, hak_mapping_t block) {
     leave_table(table);
 }
 
-/* Enters a block that has moved; the room in its former table is let go, unless it must stay there. */
+/* Enters a block that has moved, and gives up the room in its former table. If its new table cannot grow, the block
+ * goes back into the former one. */
 static void enter_moved(hak_huge_table_t *table, hak_mapping_t moved) {
     bool entered = enter(moved);
     if (!entered) {

@@ -1,46 +1,46 @@
 /* huge.h: blocks above 1 MiB, or aligned beyond 2 MiB: each a mapping of its own.
  *
- * Their addresses are kept in a table beside, so a pointer is known or foreign
+ * Tables outside the blocks hold the addresses. So HAKMEM knows whether a pointer is a huge block or foreign
  * without a look at the memory.
  *
- * A freed one is kept for a while with its pages (huge_stretches.h): blocks in use and those
- * kept come to at most one and a half times what was in use at once lately, or to
- * HUGE_CACHE bytes. What has been kept for PURGE_DELAY_MS goes back, many mappings
- * at a time; so no call is made while a program allocates and frees at a rate. calloc asks for each few
- * MiB which pages are there: it brings none into memory that the program does not use.
+ * A freed block is kept for a while with its pages (huge_stretches.h; huge_kept.h says how many bytes). What
+ * has been kept for PURGE_DELAY_MS goes back to the system, many mappings at a time. So a program that
+ * allocates and frees steadily makes no system calls for these blocks. calloc asks the kernel, a few MiB at a
+ * time, which pages are in memory, and brings in hardly any of the others.
  *
- * Thread-safe. The table consists of several (huge_table.h), by a hash of the address, and what is kept
- * of parts, by the shard of the thread (huge_kept.h); each has a lock, and a thread holds one of them at a
- * time. An address is in one place: in a table, kept in a part, or in the hands of one thread. What a
- * section took out of its place is in the hands of its thread; nothing else that it saw is used after
- * it. So no thread acts on what another one may have changed between two locks.
+ * Thread-safe. A hash of a block's address chooses its table (huge_table.h). Kept blocks are divided into
+ * parts, by the home shard of the thread that freed them (huge_kept.h). Each table and each part has a lock,
+ * and a thread holds only one of them at a time. An address is in exactly one place: in a table, in a part, or
+ * in the hands of one thread. What a thread has taken out under a lock is in its hands; it uses nothing else
+ * that it saw under the lock after it has released the lock. So no thread acts on what another one may have
+ * changed between two lock sections.
  *
- * No system call is made under a lock: what one is made for is in hand. So an address is in a table
+ * No system call is made under a lock: its addresses are in the caller's hands. So an address is in a table
  * or a part only while it is mapped and ours:
- *   it goes out   before the call that may give it back: unmap, and lengthen, which may move
- *   it comes in   after the call that has made it
- * Once a call has given an address back, the kernel may give it to anybody at once, and so to
- * another thread of ours, which enters it: the old address must be out by then, the new one can
- * be nobody's but the caller's.
+ *   taken out   before the call that may give it back: unmap, and lengthen, which may move the mapping
+ *   entered     after the call that has made it
+ * Once a call has given an address back, the kernel may give it to any other mapping at once, also to a block
+ * of another thread, which enters it. So the old address must be out of its table by then. The new address
+ * belongs to nobody but the caller.
  *
- * A block that is resized is taken out of its table, which keeps room for it; it still counts. It stays
- * where it is when it becomes shorter, or when what is behind it is kept; else the system lengthens
- * it. Then it goes back, under whatever address; refused, as it was. Where it has moved to the
- * addresses of another table that cannot grow, it goes back into its former one: has_strays says that
- * such a block must be looked for in all tables. To other threads, which ask for other blocks, nothing
- * is missing. A program that frees or resizes the block meanwhile uses it after its end; that is a free
- * of an unknown pointer, and is reported. Rejected: to leave the block in the table with a mark, since
- * the old address may be another block's in the end.
+ * A block that is being resized is out of its table; the table keeps room for it, and it still counts. The
+ * block stays where it is if it becomes shorter, or if the memory behind it is kept; otherwise the system
+ * lengthens it. Then it is entered again, under its new address if it has moved. If the system refuses, it is
+ * entered as it was. If the block has moved to an address of another table, and that table cannot grow, the
+ * block goes back into its former table; has_strays then says that a search must look in all tables. Other
+ * threads, which ask for other blocks, miss nothing. If the program frees or resizes the block meanwhile, it
+ * uses a block that it has given up; this is reported as a free of an unknown pointer. Rejected: to leave the
+ * block in the table with a mark. At the end of the resize its old address may be another block's.
  *
- * The sums in hak_huge_stats are the process's, and changed by atomic additions: whether more is kept
- * than may be is decided over all parts. What is kept changes with every block, what is held with
- * system calls only; their difference is in use.
+ * The sums in hak_huge_stats cover the process and are changed by atomic additions, since the bound on kept
+ * bytes holds for all parts together. kept_bytes changes with every block, held_bytes only with system calls;
+ * their difference is in use.
  *
- * What a thread has in its hands is in no table, so a fork's child would lose it: a call that may
- * come to that is inside the gate (os/gate.h) from the section in which it takes something out to
- * the one in which it puts it back, system calls included, and a fork waits for it.
- * Rejected: a list of the stretches in hand. Nobody can tell whether the system call that
- * was under way has been made, and by now the address may be another mapping's. */
+ * What a thread has in its hands is in no table, so the child of a fork would lose it. Therefore a call is
+ * inside the gate (os/gate.h) from the lock section in which it takes something out to the one in which it
+ * puts it back, system calls included, and a fork waits for it.
+ * Rejected: a list of the stretches in hand. Nobody could tell whether a system call that was under way has
+ * been made, and by then the address may belong to another mapping. */
 #pragma once
 
 #include "base/base.h"
@@ -48,7 +48,8 @@
 #include "os/range.h"
 #include "pool/purge_budget.h"
 
-/* Read by anyone. A line for what changes with every block, one for what changes by system calls, one for the rest. */
+/* Any thread reads them. What changes with every block has a cache line of its own, and so has what changes with system
+ * calls only. */
 typedef struct {
     _Atomic size_t kept_bytes; /* freed, with their pages */
     HAK_ALIGNED(HAK_LINE)
@@ -56,9 +57,9 @@ typedef struct {
     _Atomic uint64_t mapped, grown, unmapped; /* mappings made, kept ones lengthened, given back */
     HAK_ALIGNED(HAK_LINE)
     _Atomic size_t
-        recent_peak; /* bytes in use lately, at most; sinks by an eighth of the distance at
-                                   every interval */
-    _Atomic uint64_t sunk_ms, allocated_ms; /* when it last did; the last request */
+        recent_peak; /* most bytes in use lately; every 250 ms it sinks by an eighth of its
+                                distance to the bytes in use */
+    _Atomic uint64_t sunk_ms, allocated_ms; /* time of the last subtraction; of the last request */
 } hak_huge_stats_t;
 
 extern hak_huge_stats_t hak_huge_stats;
@@ -72,24 +73,25 @@ HAK_FAST_PATH size_t hak_huge_bytes(void) {
     return hak_huge_bytes_beside(hak_load_relaxed(&hak_huge_stats.kept_bytes));
 }
 
-/* Blocks in use: one table after the other is locked. */
+/* Number of blocks in use. Locks one table after the other. */
 size_t hak_huge_count(void);
 
-/* At least `size` bytes at a multiple of `align`, a power of two; zeroed if told so.
+/* Allocates at least `size` bytes at a multiple of `align`, a power of two; zeroed if `zero`.
  * NULL without memory. */
 void *hak_huge_alloc(size_t size, size_t align, bool zero);
 
-/* The same with a note, not zeroed. *dirty: so many bytes at its start may not be zero. */
+/* The same with a note, not zeroed. *dirty: number of bytes at the block's start that may not be zero. */
 void *hak_huge_take(size_t size, size_t align, uint64_t note, size_t *dirty);
 
 /* Size of the mapping that starts at `block`, 0 when there is none. */
 size_t hak_huge_size(const void *block);
 
-/* The note of the block that starts at `block`; 0 for none. The second calls a function with it
- * under the lock of its table, so that nobody swaps it meanwhile. The third swaps it; false when it is not
- * `*note` any more, which is then what it is. Notes are of the hardened path (hardened/big.h), or of a heap of the
- * program (user_heap_huge.h). A block has its note from the section that enters it to the one that takes it out, also
- * where it is resized: so the note decides who may take it out, whatever another thread does by mistake. */
+/* The note of the block that starts at `block`; 0 for none. The second function passes the note to `look` under the
+ * lock of the block's table, so that no thread swaps it meanwhile. The third swaps the note; if it is not *note any
+ * more, the function returns false and stores in *note what it is. Notes belong to the hardened path (hardened/big.h)
+ * or to a heap of the program (user_heap_huge.h). A block has its note from the lock section that enters it to the one
+ * that takes it out, also across a resize. So the note decides which thread may take the block out, whatever another
+ * one does by mistake. */
 uint64_t hak_huge_note(const void *block);
 void hak_huge_look(const void *block, void (*look)(uint64_t note, void *context), void *context);
 bool hak_huge_swap_note(const void *block, uint64_t *note, uint64_t new_note);
@@ -98,7 +100,7 @@ bool hak_huge_swap_note(const void *block, uint64_t *note, uint64_t new_note);
  * a few blocks at a time. */
 void hak_huge_each(hak_mapping_visitor_t visit, void *context);
 
-/* The same in pieces; the cursor is all 0 at first. False when it has been all. */
+/* The same in pieces; the cursor is all 0 at first. False after the last piece. */
 typedef struct {
     unsigned table;
     size_t at;
@@ -109,23 +111,22 @@ bool hak_huge_each_piece(hak_huge_cursor_t *cursor, hak_mapping_visitor_t visit,
  * lock is held for more than a part of a table: for diagnosis. */
 bool hak_huge_find(const void *pointer, void **start, size_t *size);
 
-/* True for a pointer to a block that was freed or moved away, or that a thread is freeing or moving, as far as that is
- * still known; the pointer is in no block now. Each table knows the last HAK_FREED_MAX blocks that were taken out of
- * it, and each part knows the stretches that it keeps. *size: size of that block; 0 if only its memory is known,
- * because it is kept. */
+/* `pointer` is in no block now. True if a block began there that was freed or has moved away, or that a thread is
+ * freeing or moving, as far as this is still known: each table knows the last HAK_FREED_MAX blocks that were taken out
+ * of it. Also true if a part keeps the memory there. *size: size of the former block; 0 if only its memory is known. */
 bool hak_huge_was_freed(const void *pointer, size_t *size);
 
-/* Bytes of the block, whatever its note; 0 when `block` is no huge block. */
+/* Frees a block, whatever its note. Returns its bytes; 0 when no huge block begins there. */
 size_t hak_huge_free(void *block);
 
 /* The same in two steps, inside the gate. After the first step the block is in no table, and the caller owns it and the
- * record to which *note leads. Returns 0 and does nothing if there is no block, or if its note has one of the bits
- * `refused`. */
+ * record to which *note leads. The first step returns 0 and does nothing if there is no block, or if its note has one
+ * of the bits `refused`. */
 size_t hak_huge_take_out(const void *block, uint64_t refused, uint64_t *note);
 void hak_huge_drop(void *block, size_t size);
 
-/* Unmaps what has been kept for `delay_ms`, as far as the budget allows, and adds the bytes; true when all is done.
- * *at, 0 at first, says where the next piece goes on. */
+/* Unmaps what has been kept for `delay_ms`, as far as the budget allows, and adds the bytes to *bytes. True when all is
+ * done; otherwise the next piece continues at *at, which is 0 at first. */
 bool hak_huge_purge_piece(unsigned *at, uint32_t delay_ms, hak_budget_t *budget, size_t *bytes);
 
 /* Calls `visit` for each huge block and each kept mapping, under a lock: it must not allocate. */

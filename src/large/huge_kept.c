@@ -1,4 +1,4 @@
-/* huge_kept.c: the parts, how much may be kept in all, and batches that go back to the system. */
+/* huge_kept.c: the parts, the bound on kept bytes, and the batches that go back to the system. */
 #include "large/huge_kept.h"
 
 #include "cache/cache.h"
@@ -19,13 +19,14 @@ hak_stretches_t hak_kept_parts[HAK_KEPT_PARTS] HAK_APART;
 HAK_LOCK_RANKS(kept_rows, HUGE, hak_kept_parts, sizeof hak_kept_parts, sizeof *hak_kept_parts,
                hak_kept_check_at_release);
 
-/* `longest` of a part: 0 for an empty one that has lost nothing, else 1 and the length of the longest stretch in
- * steps, or more. It grows with what is kept; a search that finds nothing makes it exact. In a line of its own:
- * in one line for all parts each CPU would take it from the others whenever it keeps or takes a stretch. */
+/* `longest` of a part: 0 for an empty part that has lost nothing; otherwise at least 1 + the length of the longest
+ * stretch, in steps of 256 KiB. Keeping a stretch raises it; a search that sees all stretches makes it exact. It has a
+ * cache line of its own. If all parts shared one, each CPU would take it from the others whenever it keeps or takes a
+ * stretch. */
 enum { STEP_SHIFT = 18, LONGEST_MOST = UINT8_MAX };
 
-static _Atomic unsigned parts_used HAK_READ_OFTEN; /* parts behind have never kept anything */
-static _Atomic unsigned purged_next HAK_OWN_LINE;  /* a part; where the next purge begins */
+static _Atomic unsigned parts_used HAK_READ_OFTEN; /* parts from here on have never kept anything */
+static _Atomic unsigned purged_next HAK_OWN_LINE;  /* the part where the next purge begins */
 
 void hak_kept_hold(size_t bytes) { (void)hak_add_relaxed(&hak_huge_stats.held_bytes, bytes); }
 
@@ -45,14 +46,14 @@ static hak_stretches_t *own_part(void) {
     return &hak_kept_parts[hak_cache->shard % HAK_KEPT_PARTS];
 }
 
-/* For `longest`: of a stretch; what a stretch needs in which `size` bytes certainly fit. */
+/* The value of `longest` for a stretch of `size` bytes; the least value with which `size` bytes certainly fit. */
 static uint8_t steps_of(size_t size) {
     return (uint8_t)hak_min(1 + (size >> STEP_SHIFT), LONGEST_MOST);
 }
 static uint8_t steps_for(size_t size) { return steps_of(size + ((size_t)1 << STEP_SHIFT) - 1); }
 
-/* The next part, from the caller's on, that may have a stretch of `least` steps, the caller's one in any
- * case; NULL at the end. *at: parts looked at so far. */
+/* The next part, from the caller's on, that may have a stretch of `least` steps; the caller's own part counts even if
+ * its stretches are shorter. NULL at the end. *at: parts looked at so far. */
 static hak_stretches_t *next_part(unsigned *at, uint8_t least) {
     unsigned own = (unsigned)(own_part() - hak_kept_parts), count = hak_load_relaxed(&parts_used);
     while (*at < count) {
@@ -91,7 +92,7 @@ static bool put(hak_stretches_t *part, char *start, size_t size, uint64_t freed_
     return length != 0;
 }
 
-/* After a look at all stretches of a part: the length of the longest. Part's lock held. */
+/* `length` is that of the longest stretch, after a look at all stretches of a part. Part's lock held. */
 static void note_longest(hak_stretches_t *part, size_t length) {
     _Atomic uint8_t *has = &part->longest;
     uint8_t steps = part->count ? steps_of(length) : part->lost != NULL;
@@ -108,7 +109,7 @@ static char *take(hak_stretches_t *part, size_t size, size_t align) {
     return block;
 }
 
-/* Locks the caller's part, which has places then, unless there is no memory for them. */
+/* Locks the caller's part. It then has places for stretches, unless there is no memory for them. */
 static hak_stretches_t *lock_own(void) {
     hak_stretches_t *part = own_part();
     hak_lock_acquire(&part->lock);
@@ -122,7 +123,7 @@ static hak_stretches_t *lock_own(void) {
     return part;
 }
 
-/* ---- how much ---- */
+/* ---- the bound on kept bytes ---- */
 
 static size_t keep_most(size_t kept) {
     int64_t fixed = hak_option(HAK_OPTION_HUGE_CACHE);
@@ -147,7 +148,7 @@ static void sink_peak(uint64_t now) {
         (void)hak_cas_acquire(&hak_huge_stats.recent_peak, &peak, peak - (peak - used) / 8);
 }
 
-/* ---- the way back ---- */
+/* ---- back to the system ---- */
 
 /* What was taken out under a lock, to be unmapped without it. */
 typedef struct {
@@ -155,7 +156,7 @@ typedef struct {
     unsigned count;
 } batch_t;
 
-/* Takes out the oldest, or of a long one its end. Part's lock held. */
+/* Takes out the oldest stretch, or the end of it if it is long. Part's lock held. */
 static bool take_any(hak_stretches_t *part, hak_stretch_t *stretch, size_t want) {
     return hak_stretches_take_oldest(part, stretch, want, UINT64_MAX);
 }
@@ -164,7 +165,7 @@ static bool take_any(hak_stretches_t *part, hak_stretch_t *stretch, size_t want)
 static bool take_out(hak_stretches_t *part, batch_t *batch, size_t most, uint64_t freed_by) {
     hak_stretch_t *stretch = &batch->stretches[batch->count];
     if (!hak_stretches_take_oldest(part, stretch, most, freed_by)) return false;
-    if (stretch->size > most) { /* the rest keeps its place, short as it is */
+    if (stretch->size > most) { /* the rest is kept, short as it is */
         size_t rest = stretch->size - most;
         put(part, stretch->start, rest, stretch->freed_ms);
         stretch->start += rest;
@@ -175,8 +176,7 @@ static bool take_out(hak_stretches_t *part, batch_t *batch, size_t most, uint64_
     return true;
 }
 
-/* Takes out what is too much, oldest first, and hardly more than that, nor than `most`. Part's lock
- * held. */
+/* Takes out what is too much, oldest first, rounded up to 1 MiB, but at most `most` bytes. Part's lock held. */
 static void release_some(hak_stretches_t *part, batch_t *batch, size_t most) {
     for (size_t kept = noted_sum(part); batch->count < BATCH_MAX && most; kept = noted_sum(part)) {
         size_t may = keep_most(kept);
@@ -188,8 +188,8 @@ static void release_some(hak_stretches_t *part, batch_t *batch, size_t most) {
     }
 }
 
-/* A stretch that could not be unmapped, and has no place: it stays charged, and the next purge unmaps it. Part's
- * lock held. */
+/* Lists a stretch that could not be unmapped and for which there is no place. It stays charged, and the next purge
+ * unmaps it. Part's lock held. */
 static HAK_BEHIND void lose(hak_stretches_t *part, const hak_stretch_t *stretch) {
     hak_lost_t *lost = (hak_lost_t *)(void *)stretch->start;
     *lost = (hak_lost_t){part->lost, stretch->size};
@@ -198,8 +198,8 @@ static HAK_BEHIND void lose(hak_stretches_t *part, const hak_stretch_t *stretch)
     if (!part->count) note_longest(part, 0);
 }
 
-/* Keeps a stretch; where there is no place for it, *other has made one. A part without any place has no
- * memory for records: the stretch is lost until a purge. */
+/* Keeps a stretch that the kernel did not unmap. If there is no place for it, it takes the place of *other, which the
+ * caller unmaps. If the part has no places at all, for lack of memory, the stretch is lost until a purge. */
 static bool keep_refused(const hak_stretch_t *stretch, hak_stretch_t *other) {
     uint64_t now = hak_os_now_ms();
     other->size = 0;
@@ -215,10 +215,11 @@ static bool keep_refused(const hak_stretch_t *stretch, hak_stretch_t *other) {
     return kept;
 }
 
-/* A mapping that the kernel will not cut up (it has too many) is kept, without pages if
- * possible, until there is room for it. More places are made long before the last one is
- * taken. If records have no memory either, the oldest makes room: most are mappings as a
- * whole, which can always be unmapped. One is lost until a purge when none of them can. */
+/* The kernel refuses to cut a mapping up if the process has too many. Such a stretch is kept,
+ * if possible without its pages, until the kernel unmaps it. The part gets more places long
+ * before the last one is taken. If there is no memory for them, the oldest stretch makes room:
+ * most stretches are whole mappings, which can always be unmapped. If the kernel refuses all of
+ * them, one is lost until a purge. */
 static HAK_BEHIND void unmap_failed(hak_stretch_t stretch) {
     hak_stretch_t other;
     hak_os_purge(stretch.start, stretch.size);
@@ -259,8 +260,8 @@ void hak_kept_unmap(char *start, size_t size) {
     unmap_batch(&batch);
 }
 
-/* Keeps a stretch that is nobody's any more, or adds it to the batch; of others, no more bytes
- * go than it has, unless it needs the place of one. Part's lock held. */
+/* Keeps a freed stretch, or adds it to the batch if there is no place for it. Adds no more bytes of other stretches
+ * than it has itself, unless it needs the place of one. Part's lock held. */
 static void keep(hak_stretches_t *part, char *start, size_t size, batch_t *batch) {
     uint64_t now = hak_os_now_ms();
     if (!put(part, start, size, now)) {
@@ -275,7 +276,7 @@ static void keep(hak_stretches_t *part, char *start, size_t size, batch_t *batch
 
 void hak_kept_keep(char *start, size_t size) {
     batch_t batch;
-    batch.count = 0; /* the rest is not zeroed: most frees need none of it */
+    batch.count = 0; /* the rest stays unset: most frees need none of it */
     hak_stretches_t *part = lock_own();
     keep(part, start, size, &batch);
     hak_lock_release(&part->lock);
@@ -290,7 +291,7 @@ void hak_kept_put_back(const hak_stretch_t *stretch) {
     if (!kept) hak_kept_unmap(stretch->start, stretch->size);
 }
 
-/* Takes out what was lost. It is not held. Part's lock held. */
+/* Takes out lost stretches, which do not count as held. Part's lock held. */
 static HAK_BEHIND void take_out_lost(hak_stretches_t *part, batch_t *batch) {
     while (part->lost && batch->count < BATCH_MAX) {
         hak_lost_t *lost = part->lost;
@@ -300,8 +301,8 @@ static HAK_BEHIND void take_out_lost(hak_stretches_t *part, batch_t *batch) {
     }
 }
 
-/* While requests go on, the age of a stretch says little: what the peak allows is kept,
- * and the peak sinks. Part's lock held. */
+/* Takes out what is old enough. While the program makes requests, the age of a stretch says little: then what the
+ * recent peak allows is kept, and the peak sinks. Part's lock held. */
 static void take_out_old(hak_stretches_t *part, batch_t *batch, size_t most, uint32_t delay_ms) {
     uint64_t now = hak_os_now_ms();
     uint64_t freed_by = !delay_ms ? UINT64_MAX : now > delay_ms ? now - delay_ms : 0;
@@ -317,7 +318,7 @@ static void take_out_old(hak_stretches_t *part, batch_t *batch, size_t most, uin
     note_kept(part);
 }
 
-/* A budget may be any number of bytes; a stretch is cut only between two pages. */
+/* Purges one part. A budget may be any number of bytes; a stretch is cut only between two pages. */
 static size_t purge(hak_stretches_t *part, uint32_t delay_ms, hak_budget_t *budget) {
     size_t bytes = 0, page = hak_os_page_size();
     for (bool more = true; more && !hak_budget_is_spent(budget);) {
@@ -336,8 +337,9 @@ static size_t purge(hak_stretches_t *part, uint32_t delay_ms, hak_budget_t *budg
     return bytes;
 }
 
-/* Each piece, of whatever pass, begins behind the part where the last one ended, so that no threads lose what they keep
- * more often than others. A part that the budget cut short may have more: the pass ends after a round without one. */
+/* Each piece, of whatever pass, begins behind the part where the last one ended, so that no thread loses its kept
+ * stretches more often than others. If the budget ends within a part, more may be left there: the pass ends after a
+ * round in which this does not happen. */
 bool hak_kept_purge(unsigned *at, uint32_t delay_ms, hak_budget_t *budget, size_t *bytes) {
     const unsigned count = hak_load_relaxed(&parts_used);
     unsigned i = hak_load_relaxed(&purged_next);

@@ -1,54 +1,57 @@
 /* huge_kept.h: the mappings of freed huge blocks that are kept for reuse, with their pages: which part of them a thread
  * uses, how much may be kept, and how they go back to the system. huge.h has the protocol.
  *
- * There is a part for each home shard of threads; with more than HAK_KEPT_PARTS shards, a few share one. A stretch is
- * kept in the part of the thread that freed it, and found by threads whose own part has none. Every call is made inside
- * the gate (os/gate.h), and takes one lock at a time: that of a part.
+ * There is a part for each home shard of threads; with more than HAK_KEPT_PARTS shards, several shards share one. A
+ * freed stretch goes into the part of the thread that freed it. A thread whose own part has none that fits searches the
+ * others. Every call is made inside the gate (os/gate.h), and holds one lock at a time: that of a part.
  *
- * The most bytes that may be kept, over all parts: half of the amount by which the recent peak of memory in use exceeds
- * the memory in use now, or HUGE_CACHE. The sums cover the process, and every change of a part adds to them before its
- * lock is released. So two threads that keep stretches at once see each other's bytes: each gives back no more than it
- * keeps, and no excess stays. */
+ * All parts together may keep HUGE_CACHE bytes, if that option is set. Otherwise, blocks in use and kept ones together
+ * may have one and a half times the recent peak of bytes in use (hak_huge_stats), and 32 MiB may be kept in any case.
+ * The sums cover the process, and every change of a part adds to them before its lock is released. So two threads that
+ * keep stretches at the same time see each other's bytes: each gives back no more than it keeps, and no excess
+ * stays. */
 #pragma once
 
 #include "large/huge_stretches.h"
 #include "os/range.h"
 #include "pool/purge_budget.h"
 
-enum { HAK_KEPT_PARTS = 64 }; /* the bits of a word */
+enum { HAK_KEPT_PARTS = 64 };
 
 extern hak_stretches_t hak_kept_parts[HAK_KEPT_PARTS];
 
 /* Counts bytes that the system gave, for a block. */
 void hak_kept_hold(size_t bytes);
 
-/* After a block was taken or has grown: notes the most that was in use, and the time. */
+/* Called after a block was taken or has changed its size: raises the recent peak, and notes the time. */
 void hak_kept_note_use(void);
 
-/* A stretch of `size` bytes at a multiple of `align`, now in the caller's hands; NULL for none. */
+/* Takes a stretch of `size` bytes at a multiple of `align`, which is then in the caller's hands; NULL if there is
+ * none. */
 char *hak_kept_take(size_t size, size_t align);
 
 /* Looks again into the caller's part: since the first look another thread may have kept a stretch there that is large
  * enough. If there is still none, *shorter becomes a stretch that is too short, for the caller to lengthen; its size is
- * 0 if there is none. Both in one lock section: mremap would cut off the end of a longer stretch. */
+ * 0 if there is none. Both happen in one lock section: if a longer stretch came in between, mremap would cut off its
+ * end. */
 char *hak_kept_take_or_shorter(size_t size, size_t align, hak_stretch_t *shorter);
 
 /* Takes exactly these bytes; false when they are not kept. */
 bool hak_kept_take_at(char *start, size_t size);
 
-/* Keeps a stretch on, as old as it is; unmaps it where there is no place any more. */
+/* Keeps a stretch again, with its former age; unmaps it if there is no place left. */
 void hak_kept_put_back(const hak_stretch_t *stretch);
 
-/* Keeps what is in the caller's hands, and unmaps what is too much. */
+/* Keeps memory that is in the caller's hands, and unmaps as much of the oldest as is too much. */
 void hak_kept_keep(char *start, size_t size);
 
-/* Unmaps what is in the caller's hands, and held. */
+/* Unmaps memory that is in the caller's hands and counted as held. */
 void hak_kept_unmap(char *start, size_t size);
 
 /* True when more is kept than may be. */
 bool hak_kept_is_too_much(void);
 
-/* As hak_huge_purge_piece; *at: parts of which nothing is left to do, one after the other. */
+/* As hak_huge_purge_piece; *at counts the parts in which nothing is left to do. */
 bool hak_kept_purge(unsigned *at, uint32_t delay_ms, hak_budget_t *budget, size_t *bytes);
 
 /* Blocks that were served from what is kept, since the process began. */

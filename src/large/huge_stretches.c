@@ -1,4 +1,4 @@
-/* huge_stretches.c: a sorted array; a huge block costs far more than a walk over it. */
+/* huge_stretches.c: a sorted array. A walk over it costs far less than the work on a huge block. */
 #include "large/huge_stretches.h"
 
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "classes/classes.h"
 #include "meta/meta.h"
 
-enum { PIECE = HAK_LARGE_MAX }; /* shorter rests are not worth a place */
+enum { PIECE = HAK_LARGE_MAX }; /* a shorter rest is not worth a place */
 
 hak_stretch_t *hak_stretches_make_places(void) {
     return hak_meta_alloc(HAK_STRETCHES_MAX * sizeof(hak_stretch_t));
@@ -39,7 +39,7 @@ static bool insert_at(hak_stretches_t *part, unsigned i, hak_stretch_t stretch) 
     return true;
 }
 
-/* Called long before the room is used up: if the system has no memory now, it may have some later. */
+/* Doubles the places as soon as half of them are taken: if the system has no memory now, it may have some later. */
 void hak_stretches_make_room(hak_stretches_t *part) {
     if (part->count < part->most / 2 || !part->most) return;
     size_t places = (size_t)2 * part->most;
@@ -51,7 +51,7 @@ void hak_stretches_make_room(hak_stretches_t *part) {
     part->most *= 2;
 }
 
-/* First stretch that begins at or behind `start`. */
+/* The index of the first stretch that begins at or behind `start`. */
 static unsigned place_of(const hak_stretches_t *part, const char *start) {
     unsigned low = 0, high = part->count;
     while (low < high) {
@@ -107,8 +107,8 @@ typedef struct {
     unsigned first, end;
 } window_t;
 
-/* The stretches that a search looks at: all or, if there are many, a run of them. The next search looks
- * at the next run. */
+/* The stretches that a search looks at: all of them, or HAK_STRETCHES_MAX in a row if there are more. The next search
+ * looks at the next row. */
 static window_t window(hak_stretches_t *part) {
     part->first += HAK_STRETCHES_MAX;
     if (part->first >= part->count) part->first = 0;

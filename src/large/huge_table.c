@@ -1,4 +1,4 @@
-/* huge_table.c: tables of two open-addressed arrays, one that is filled and one that is emptied. */
+/* huge_table.c: a table has two open-addressed arrays; one is filled, the other is emptied. */
 #include "large/huge_table.h"
 
 #include <string.h>
@@ -10,8 +10,8 @@
 
 enum {
     LEAST_SLOTS = 16,
-    EMPTIED_AT_ONCE = 8,     /* slots and entries for each block that is entered */
-    CLEARED_MOST = 64 * KIB, /* bytes; longer tables are fresh memory, and zero */
+    EMPTIED_AT_ONCE = 8,     /* slots and entries that move for each block that is entered */
+    CLEARED_MOST = 64 * KIB, /* bytes; longer arrays are fresh memory, which is zero */
 };
 
 hak_huge_table_t hak_huge_table[HAK_HUGE_TABLE_MAX] HAK_APART;
@@ -38,20 +38,20 @@ hak_huge_table_t *hak_huge_table_of(uintptr_t start) {
     return &hak_huge_table[(hash_of(start) >> 57) & (hak_huge_table_count() - 1)];
 }
 
-/* The order in which a walk visits blocks, whatever the number of slots. Mixed once more: blocks at equal distances, of
- * one table, would make clusters of a hundred. */
+/* The order in which a walk visits blocks, whatever the number of slots. The hash is mixed once more: otherwise blocks
+ * of one table at equal distances would make clusters of a hundred. */
 static size_t order_of(uintptr_t start) {
     const uint64_t hash = hash_of(start);
     return (size_t)((hash ^ hash >> 32) * MIX >> (64 - HAK_HUGE_ORDER_BITS));
 }
 
-/* Where blocks of that order, and those behind it, may stand first. */
+/* The first slot that a block of that order may have. */
 static size_t slot_at(const hak_slots_t *table, size_t order) {
     return order * table->size >> HAK_HUGE_ORDER_BITS;
 }
 
-/* Entries of a chain are never separated by a free slot (removal moves followers up), so a
- * search ends at the first free one. */
+/* The slot at which the search for a block begins. No free slot lies between it and the block's own slot (a removal
+ * moves followers up), so a search ends at the first free slot. */
 static size_t slot_of(const hak_slots_t *table, uintptr_t start) {
     return slot_at(table, order_of(start));
 }
@@ -106,8 +106,8 @@ hak_slots_t hak_huge_table_make(size_t count) {
     return made;
 }
 
-/* Pages of a long one go back, so that it is as good as a fresh one. Where they are locked, it is cleared: that
- * takes as long as the entries did that made it necessary. */
+/* The pages of a long array go back to the system, so that it is as good as a fresh one. If they are locked it is
+ * cleared, which takes no longer than it took to fill it. */
 HAK_BEHIND void hak_huge_table_unmake(hak_slots_t slots) {
     size_t bytes = hak_align_up(bytes_of(slots.size), hak_os_page_size());
     if (!slots.slots) return;
@@ -126,9 +126,9 @@ hak_slots_t hak_huge_table_take_empty(hak_huge_table_t *table) {
     return empty;
 }
 
-/* n slots replace others with n / 4 entries. When they are full they have n / 2 entries. So n / 4
- * blocks were entered since, and each emptied 8 slots or entries of the former ones: 2 n, which is
- * all. */
+/* An array of n slots replaces one with n / 4 entries, and is full when it has n / 2 entries. By then
+ * n / 4 blocks have been entered, and each has emptied 8 slots or entries of the former array: 2 n,
+ * which is all of them. */
 void hak_huge_table_use(hak_huge_table_t *table, hak_slots_t *slots) {
     const hak_slots_t larger = *slots;
     if (larger.size <= table->current.size || table->former.used) return;
@@ -138,10 +138,10 @@ void hak_huge_table_use(hak_huge_table_t *table, hak_slots_t *slots) {
     table->former = table->current;
     table->current = larger;
     table->next_out = 0;
-    *slots = hak_huge_table_take_empty(table); /* all of its blocks may be in hand */
+    *slots = hak_huge_table_take_empty(table); /* empty if all of its blocks are in hand */
 }
 
-/* A removal moves entries only into holes at next_out or behind it. So the slots below stay empty. */
+/* A removal moves entries only into holes at next_out or behind it, so the slots below it stay empty. */
 static void empty_some(hak_huge_table_t *table) {
     for (unsigned looks = 0; table->former.used && looks < EMPTIED_AT_ONCE; looks++) {
         hak_mapping_t *mapping = &table->former.slots[table->next_out];
@@ -186,13 +186,13 @@ void hak_huge_table_take_in_hand(hak_huge_table_t *table, hak_mapping_t *mapping
 
 void hak_huge_table_put_back(hak_huge_table_t *table, hak_mapping_t mapping) {
     table->in_hand--;
-    /* Where it stays where it was, the block has not ended. */
+    /* A block that has not moved has not ended: it leaves the ring. */
     if (gone_at(table, table->gone - 1)->start == mapping.start) table->gone--;
     hak_huge_table_put(table, mapping);
 }
 
-/* Visits blocks of orders from `from` on, below `to`: they stand in the slots that these lead to, or behind them up to the
- * first free one. */
+/* Visits the blocks whose order is in from .. to - 1. They stand in the slots of these orders, or behind them up to the
+ * first free slot. */
 static bool walk_in(const hak_slots_t *table, size_t from, size_t to, hak_mapping_visitor_t visit,
                     void *context) {
     if (!table->used) return true;

@@ -15,12 +15,12 @@
 #include "region/region.h"
 
 enum {
-    PUBLISH_GRAINS = 1024, /* 4 MiB: how far the cheap sum of idle grains may be off */
+    PUBLISH_GRAINS = 1024, /* 4 MiB: how far the cheap sum may be off, for each heap */
     SEARCH_MOST = 15,      /* other heaps that are searched before fresh memory is touched */
     OWN_LOOKS = 64,        /* superslabs that a free looks at to purge as much as it frees */
-    BLOCK_LEAST = HAK_UNIT_GRAINS + 1,                       /* grains of a block */
-    BLOCK_MOST = HAK_LARGE_MAX / HAK_GRAIN_SIZE,             /* the same */
-    UNITS_MAX = HAK_LARGE_MAX / HAK_UNIT_SIZE,               /* of a block, when it begins one */
+    BLOCK_LEAST = HAK_UNIT_GRAINS + 1,           /* grains of a block */
+    BLOCK_MOST = HAK_LARGE_MAX / HAK_GRAIN_SIZE, /* the same */
+    UNITS_MAX = HAK_LARGE_MAX / HAK_UNIT_SIZE,   /* of a block that begins with a unit */
     TOUCHED_WORDS = HAK_LARGE_MAX / HAK_GRAIN_SIZE / 64 * 2, /* a block may be an eighth longer */
 };
 
@@ -28,12 +28,12 @@ enum {
 typedef enum { FOUND, NO_ROOM, REFUSED } outcome_t;
 
 typedef struct {
-    unsigned home; /* the caller's heap */
+    unsigned home; /* number of the caller's heap */
     size_t grains, align_grains;
-    char *block;                     /* answer */
-    uint64_t touched[TOUCHED_WORDS]; /* answer; grains of it that need zeroing */
+    char *block;                     /* result */
+    uint64_t touched[TOUCHED_WORDS]; /* result; grains of the block that need zeroing */
     bool zero;
-    bool fresh; /* answer; the block lies in a fresh run */
+    bool fresh; /* result; the block lies in a fresh run */
 } request_t;
 
 static size_t grains_of(size_t size) { return (size + HAK_GRAIN_SIZE - 1) >> HAK_GRAIN_SHIFT; }
@@ -163,10 +163,10 @@ static void note_home(hak_heap_t *heap, unsigned home) {
     if (hak_load_relaxed(&heap->last_home) != home) hak_store_relaxed(&heap->last_home, home);
 }
 
-/* Takes a fresh run, and the block out of it. For a block of at most one superslab a run of the block's
- * own length is enough, since superslabs begin at multiples of their size. But the run joins free memory
- * beside it, and the short search for an aligned block may then miss the place. In that case another run
- * has a length that contains an aligned block wherever it begins. Heap lock held. */
+/* Takes a fresh run of superslabs, and the block out of it. For a block of at most one superslab a run of the block's
+ * own length is enough, since superslabs begin at multiples of their size. But the run joins free memory beside it, and
+ * the short search for an aligned block may then miss the place. In that case a second run is taken, so long that it
+ * contains an aligned block wherever it begins. Heap lock held. */
 static outcome_t take_grown(hak_heap_t *heap, request_t *request) {
     size_t run = request->grains * (size_t)hak_option(HAK_OPTION_L25_RUN_FACTOR);
     size_t sure = request->grains + request->align_grains - 1;
@@ -199,15 +199,15 @@ static outcome_t ask(hak_heap_t *heap, request_t *request, bool grow) {
     return outcome;
 }
 
-/* True when a heap may serve another CPU: that CPU used it last, or its free memory exceeds half of
- * what is in use, with which nearly all requests of its own CPU fit. A block that another CPU takes costs
- * both CPUs cache lines: when it is taken, when it is freed, and when its own CPU needs another block
+/* True when a heap may serve a thread on another CPU: that CPU used the heap last, or the heap's free memory exceeds
+ * half of what is in use, so that nearly all requests of its own CPU still fit. A block that another CPU takes costs
+ * both CPUs cache lines: when it is taken, when it is freed, and when the heap's own CPU needs another block
  * instead. */
 static bool can_spare(const hak_heap_t *heap, const request_t *request) {
     return hak_load_relaxed(&heap->has_much) || hak_load_relaxed(&heap->last_home) == request->home;
 }
 
-/* Heaps of the node. */
+/* The numbers of the heaps on a heap's node. */
 static hak_span_t near_of(unsigned heap) {
     return hak_has_nodes() ? hak_node_span(heap, hak_shard_homes()) : HAK_ALL_NODES;
 }
@@ -216,8 +216,8 @@ static unsigned after(unsigned heap, hak_span_t near) {
     return hak_lazy_table_after_within(&hak_heap_table, heap, near.first, near.end);
 }
 
-/* Asks other heaps for idle memory: the next few of the node, before fresh memory is touched, for what they
- * can spare; or all, for all that they have. */
+/* Asks other heaps for a block. Before fresh memory is touched, it asks the next few heaps of the node, if they can
+ * spare memory. With `all` it asks every heap. */
 static outcome_t steal(request_t *request, bool all) {
     unsigned own = request->home, left = all ? HAK_HEAPS_MAX : SEARCH_MOST;
     const hak_span_t near = all ? HAK_ALL_NODES : near_of(own);
@@ -242,7 +242,7 @@ static unsigned drain_all(hak_heap_t *heap) {
     return drain(heap);
 }
 
-static _Atomic unsigned merged_last HAK_OWN_LINE; /* a heap; by a borrow */
+static _Atomic unsigned merged_last HAK_OWN_LINE; /* the heap that `lend` made merge last */
 
 static bool lend_from(hak_heap_t *heap, bool merges) {
     HAK_HOLD(&heap->lock);
@@ -252,9 +252,9 @@ static bool lend_from(hak_heap_t *heap, bool merges) {
     return lent;
 }
 
-/* One heap with recent blocks merges them for each superslab that the pool lacks: the next one behind the heap
- * that did so last, round. Transfer arrays wait for a purge: a block seldom is all that keeps a superslab. `is_near`:
- * only heaps of the caller's node. */
+/* Gives a wholly free superslab of some heap to the pool (hak_pool_set_lender). If no heap has one, a heap with recent
+ * blocks merges them: the next one, round, behind the heap that did so last. Transfer arrays are left to purges, since
+ * one block of an array is seldom all that keeps a superslab in use. `is_near`: only heaps of the caller's node. */
 static bool lend(bool is_near) {
     const hak_span_t near = is_near ? near_of(hak_shard_here()) : HAK_ALL_NODES;
     unsigned last = hak_load_relaxed(&merged_last), chosen = HAK_HEAPS_MAX;
@@ -277,12 +277,13 @@ static HAK_SLOW_PATH unsigned open_home(unsigned home) {
     return hak_heap_open(home);
 }
 
-/* A process of one thread has one heap, wherever it runs: several would not fill each other's gaps. */
+/* A process of one thread has one heap, wherever it runs (hak_shard_here): several heaps would not fill each other's
+ * gaps. */
 unsigned hak_large_home(void) { return hak_shard_here(); }
 
 void *hak_large_alloc(unsigned home, size_t size, size_t align, bool zero) {
     if (HAK_UNLIKELY(!hak_heap_at(home))) home = open_home(home);
-    request_t request; /* without `touched`, which is set where it is read */
+    request_t request; /* `touched` stays unset: it is set before it is read */
     request.home = home;
     request.grains = grains_of(size);
     request.align_grains = hak_max(grains_of(align), 1);
@@ -303,7 +304,7 @@ void *hak_large_alloc(unsigned home, size_t size, size_t align, bool zero) {
 
 /* ---- free ---- */
 
-/* The word of the block that begins at `block`; 0 when none in use does. */
+/* The word of the block in use that begins at `block`; 0 if there is none. */
 HAK_FAST_PATH uint32_t word_in_use(const hak_unit_t *unit, const void *block) {
     const uint32_t word = hak_load_acquire(&unit->large);
     if (hak_large_length(word) - BLOCK_LEAST > BLOCK_MOST - BLOCK_LEAST) return 0;
@@ -311,7 +312,7 @@ HAK_FAST_PATH uint32_t word_in_use(const hak_unit_t *unit, const void *block) {
     return word;
 }
 
-/* Marks the block that begins at `block` freed; returns its grains, 0 when it is none in use. */
+/* Marks the block in use that begins at `block` freed, and returns its grains; 0 if there is none. */
 static size_t mark_freed(hak_unit_t *unit, const void *block) {
     uint32_t word = word_in_use(unit, block);
     if (!word || !hak_cas_acquire(&unit->large, &word, word | HAK_LARGE_FREED)) return 0;
@@ -330,7 +331,7 @@ static void free_at_home(hak_heap_t *heap, hak_unit_t *unit, unsigned home, size
     hak_lock_release(&heap->lock);
 }
 
-/* Merges the blocks of a full array, and this one. */
+/* Merges the blocks of a full transfer array, and this one. */
 static void spill(hak_heap_t *heap, hak_unit_t *unit) {
     HAK_TIME(l25_lock, hak_lock_acquire(&heap->lock));
     if (drain_transferred(heap)) HAK_ADD_OWNED(&heap->spilled, 1);
@@ -339,7 +340,7 @@ static void spill(hak_heap_t *heap, hak_unit_t *unit) {
     hak_lock_release(&heap->lock);
 }
 
-/* The thread is inside the gate from the mark until the block is free or in the transfer array. */
+/* The thread is inside the gate from the mark until the block is merged, or among the waiting ones. */
 size_t hak_large_free(unsigned home, void *block) {
     hak_unit_t *unit = hak_unit_of(block);
     if (HAK_UNLIKELY(hak_fine_is(unit))) return hak_fine_free(block);
@@ -382,14 +383,14 @@ bool hak_large_find(const void *pointer, void **start, size_t *size) {
     return false;
 }
 
-/* Takes the grains behind a block. Heap lock held. */
+/* Takes the grains behind a block, if they are free. Heap lock held. */
 static bool take_behind(hak_heap_t *heap, char *end, size_t grains) {
     bool taken = hak_extents_take_front(&heap->extents, end, grains) ||
                  (merge_recent(heap, 0, 0) && hak_extents_take_front(&heap->extents, end, grains));
     return taken && hak_heap_use(heap, end, grains);
 }
 
-/* False also for a block that another thread frees meanwhile: heap.h. Heap lock held. */
+/* Also false if another thread frees the block meanwhile (heap.h). Heap lock held. */
 static bool resize(hak_heap_t *heap, hak_unit_t *unit, char *block, size_t want) {
     uint32_t word = word_in_use(unit, block);
     const size_t have = hak_large_length(word), most = hak_max(want, have);
@@ -418,8 +419,8 @@ bool hak_large_resize(void *block, size_t size) {
     return done;
 }
 
-/* A look for a heap with idle memory, one for each block that merges; these cost no superslab of this heap its look.
- * True when all is done. */
+/* A heap with idle memory costs a look, and so does each block that is merged. They are subtracted after the purge, so
+ * they do not shorten it. True when all is done. */
 static bool purge_heap(hak_heap_t *heap, uint32_t delay_ms, hak_budget_t *budget, size_t *bytes) {
     const unsigned merged = waits(heap) ? drain_all(heap) : 0;
     const bool is_idle = hak_load_relaxed(&heap->idle) != 0;
@@ -431,8 +432,7 @@ static bool purge_heap(hak_heap_t *heap, uint32_t delay_ms, hak_budget_t *budget
     return is_done;
 }
 
-/* Most programs have no heap that was ever used. A look without the lock may miss the first
- * run of another thread: the next round sees it. */
+/* `runs` is read without the lock, so the first run of another thread may be missed until the next round. */
 size_t hak_large_purge_piece(unsigned *at, uint32_t delay_ms, hak_budget_t *budget) {
     size_t purged = 0;
     while ((*at = hak_lazy_table_next(&hak_heap_table, *at)) < HAK_HEAPS_MAX) {

@@ -1,4 +1,4 @@
-/* large.h: blocks above 64 KiB up to 1 MiB, and smaller ones at multiples of 128 KiB to 2 MiB,
+/* large.h: blocks above 64 KiB up to 1 MiB, and smaller ones that are aligned to 128 KiB up to 2 MiB,
  * cut from runs of superslabs.
  *
  * A block is a whole number of grains (4 KiB). The few blocks that were freed last stay whole; others

@@ -5,8 +5,8 @@
 #include "meta/meta.h"
 #include "os/os.h"
 
-/* Bits of a note, and that of a block which a thread has taken its record from, and still has in hand. The hardened path
- * takes it for a free block. */
+/* Bits of a note, and that of a block which a thread has taken its record from, and still has in hand. The hardened
+ * path takes it for a free block. */
 enum { NOTE_OF_OTHERS = 3, NOTE_IN_HAND = 1 };
 
 typedef struct {
@@ -14,11 +14,11 @@ typedef struct {
     uint32_t epoch;
     bool is_listed;
     hak_user_heap_t *heap; /* constant */
-    void *block; /* lock of the heap, and of the thread that resizes it, as the next one */
+    void *block; /* heap's lock to write; the thread that resizes it reads it, as the next */
     size_t size;
 } record_t;
 
-static _Atomic size_t total HAK_READ_OFTEN; /* such blocks in the process: most have none */
+static _Atomic size_t total HAK_READ_OFTEN; /* such blocks; most processes have none */
 
 static record_t *record_of(uint64_t note) {
     return note & NOTE_OF_OTHERS ? NULL : (record_t *)(uintptr_t)note;
@@ -77,7 +77,7 @@ static HAK_BEHIND void leave_heap(record_t *record) {
     free_record(record);
 }
 
-/* Fills the record in; false without memory. */
+/* Makes the block of a record; false without memory. */
 static bool make(record_t *record, size_t align, hak_flight_t *flight, size_t *dirty) {
     record->block = hak_huge_take(record->size, align, NOTE_IN_HAND, dirty);
     if (record->block) enter(record, flight);
@@ -110,8 +110,8 @@ size_t hak_user_heap_huge_free(void *block) {
     return size;
 }
 
-/* A record in hand, whose block has `size` bytes at `block` now, comes back to its heap, where its former size and
- * `charged` bytes more count as committed. */
+/* Lists a record in hand again, whose block now has `size` bytes at `block`. The heap counts its former size and
+ * `charged` bytes more as committed. */
 static HAK_BEHIND void come_back(record_t *record, void *block, size_t size, size_t charged,
                                  hak_flight_t *flight) {
     hak_user_heap_t *heap = record->heap;
@@ -125,7 +125,7 @@ static HAK_BEHIND void come_back(record_t *record, void *block, size_t size, siz
     count_in(record);
 }
 
-/* The block of a record in hand; NULL when it stays as it was. */
+/* Resizes the block of a record in hand. Returns its address; NULL when it stays as it was. */
 static HAK_BEHIND char *resize_in_hand(record_t *record, size_t size, hak_flight_t *flight) {
     hak_user_heap_t *heap = record->heap;
     const size_t more = size > record->size ? size - record->size : 0;
@@ -150,7 +150,7 @@ HAK_BEHIND void *hak_user_heap_huge_resize(void *block, size_t size, hak_flight_
 }
 
 /* Takes the oldest block out of the heap, unless it is in flight; false when there is none from before an
- * epoch. *block: it, or NULL where another thread is about to free it, or writes to it. Inside the gate. */
+ * epoch. Stores it in *block, unless another thread is about to free it or has it in hand. Inside the gate. */
 static bool take_oldest(hak_user_heap_t *heap, uint32_t epoch, void **block) {
     HAK_HOLD(&heap->lock);
     record_t *record = (record_t *)heap->mapped;
@@ -182,7 +182,7 @@ HAK_BEHIND size_t hak_user_heap_huge_free_all(hak_user_heap_t *heap, uint32_t ep
     return blocks;
 }
 
-/* The record is there: who frees it has swapped the note, or taken the block out, before. */
+/* The record exists: a thread that frees it has swapped the note, or taken the block out, before. */
 static void keep_heap(uint64_t note, void *heap) {
     const record_t *record = record_of(note);
     *(hak_user_heap_t **)heap = record ? record->heap : NULL;

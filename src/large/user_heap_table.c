@@ -1,5 +1,5 @@
-/* user_heap_table.c: the table of heaps: levels of slots, each twice as long as the one before, and bitmaps of the slots
- * that are used: a walk over the heaps takes no time for those that were. */
+/* user_heap_table.c: the table of heaps: levels of slots, each twice as long as the one before, and bitmaps of the
+ * slots that are used: a walk over the heaps takes no time for those that were. */
 #include "large/user_heap_table.h"
 
 #include <string.h>
@@ -28,7 +28,7 @@ typedef struct hak_user_level {
 
 static level_t levels[LEVELS];
 static _Atomic size_t slot_count = 1; /* table lock to write; that of the process included */
-static uint32_t first_free;           /* table lock; 0 for none */
+static uint32_t first_free;           /* table lock; number of the first free slot, 0 for none */
 
 /* The level of a number from 1 on, and its first number. */
 static unsigned level_of(size_t number, size_t *first) {
@@ -49,7 +49,7 @@ hak_user_heap_t *hak_user_heap_at(size_t number) {
 
 static size_t slots_of(unsigned level) { return (size_t)FIRST << level; }
 
-/* Of a level with so many slots: words of the bits of words, and of both together. */
+/* In a level with so many slots: number of words whose bits stand for words; number of all words. */
 static size_t upper_words(size_t slots) { return hak_bits_words(hak_bits_words(slots)); }
 static size_t all_words(size_t slots) { return upper_words(slots) + hak_bits_words(slots); }
 

@@ -4,8 +4,8 @@
  * in the descriptor of each of its units, so a free finds it from the pointer. In the map these units are marked as
  * large: no thread ever caches their blocks, and a freed block belongs to the heap again at once.
  *
- * Heap 0 belongs to the process: it has blocks that are cut to measure because address space is scarce, and sampled
- * blocks.
+ * Heap 0 belongs to the process: it has the fine blocks that are made because address space is scarce, and those that
+ * the heap profiler samples.
  *
  * PROTOCOL. The slots of the table are never unmapped and never used for anything else. So a thread may read a stale
  * number, take that heap's lock and look again under it: the number in a descriptor changes only under the lock of the
@@ -66,22 +66,22 @@ typedef struct hak_flight {
 
 typedef struct hak_user_heap {
     hak_lock_t lock;
-    uint32_t number;             /* constant; of the slot */
+    uint32_t number;             /* constant; number of the slot */
     _Atomic uint32_t generation; /* table lock to write */
     _Atomic bool is_used;        /* table lock to write */
     uint32_t next_free;          /* table lock; number of the next slot that is not used */
     uint32_t epoch;              /* lock; how often the whole heap was freed */
-    uint32_t process;            /* lock; to which the list of blocks in flight belongs */
-    _Atomic size_t limit;        /* any thread writes; most committed bytes, 0: none */
+    uint32_t process;            /* lock; process to which the list of blocks in flight belongs */
+    _Atomic size_t limit;        /* any thread writes; most committed bytes, 0: no limit */
     _Atomic size_t committed; /* lock to write, as the next four; bytes of chunks and huge blocks */
     _Atomic size_t blocks;    /* in use, in chunks */
-    _Atomic size_t bytes;     /* their usable sizes */
-    _Atomic size_t huge_blocks; /* the same of those with a mapping */
+    _Atomic size_t bytes;     /* sum of their usable sizes */
+    _Atomic size_t huge_blocks; /* the same two sums for huge blocks */
     _Atomic size_t huge_bytes;
     struct hak_fine *lists[HAK_USER_HEAP_LISTS]; /* lock */
     struct hak_fine *current; /* lock; the chunk that short requests sweep, or NULL */
-    hak_ring_t *chunks;       /* lock, as the next two; the oldest one */
-    hak_ring_t *mapped;       /* records of huge blocks; the oldest one */
+    hak_ring_t *chunks;       /* lock, as the next two; the oldest chunk */
+    hak_ring_t *mapped;       /* the record of the oldest huge block */
     hak_flight_t *in_flight;
 } HAK_ALIGNED(256) hak_user_heap_t;
 
@@ -89,26 +89,26 @@ _Static_assert(sizeof(hak_user_heap_t) == 256, "hakmem.h tells how long a heap i
 
 extern hak_user_heap_t hak_user_heap_process; /* heap 0 */
 
-/* A new heap without blocks; NULL without memory. */
+/* Makes a heap without blocks; NULL without memory. */
 hak_user_heap_t *hak_user_heap_make(size_t limit);
 
-/* The handle of a heap; and the heap of a handle, NULL if it is no handle, or that heap was destroyed. */
+/* The handle of a heap. The heap of a handle; NULL if it is no handle, or if its heap was destroyed. */
 void *hak_user_heap_handle(const hak_user_heap_t *heap);
 hak_user_heap_t *hak_user_heap_of_handle(const void *handle);
 
-/* The heap of a number from 0 on; NULL when no slot ever had it. */
+/* The heap with a number, from 0 on; NULL if no slot has that number. */
 hak_user_heap_t *hak_user_heap_at(size_t number);
-size_t hak_user_heap_slots(void); /* numbers are smaller */
+size_t hak_user_heap_slots(void); /* all numbers are smaller */
 
-/* The first heap after a number that exists and is not recycled; NULL for none. Takes no lock: a heap that exists
- * during the whole walk is found, and each heap that is found has a slot. */
+/* The first heap behind a number that is not recycled; NULL for none. Takes no lock. A walk finds each heap that exists
+ * all the time, and the slot of each heap that it finds stays readable. */
 hak_user_heap_t *hak_user_heap_behind(size_t number);
 
-/* The beginning and the end of a destruction. The first returns NULL as hak_user_heap_of_handle does. */
+/* The beginning and the end of a heap's destruction. The first returns NULL when hak_user_heap_of_handle does. */
 hak_user_heap_t *hak_user_heap_close(const void *handle);
 void hak_user_heap_recycle(hak_user_heap_t *heap);
 
-/* The first counts bytes as committed before they are, inside the gate; false if the heap's limit refuses them. The
+/* The first counts bytes as committed, before they are, inside the gate; false if the heap's limit refuses them. The
  * second undoes that. Both take the lock. */
 bool hak_user_heap_charge(hak_user_heap_t *heap, size_t bytes);
 void hak_user_heap_discharge(hak_user_heap_t *heap, size_t bytes);
@@ -117,7 +117,7 @@ void hak_user_heap_discharge(hak_user_heap_t *heap, size_t bytes);
 void hak_user_heap_take_off(hak_user_heap_t *heap, hak_flight_t *flight, const void *block);
 void hak_user_heap_land(hak_flight_t *flight);
 
-/* The blocks in flight, by `next`. Lock held. */
+/* The first of the blocks in flight; `next` leads to the others. Lock held. */
 HAK_FAST_PATH const hak_flight_t *hak_user_heap_flights(const hak_user_heap_t *heap) {
     return heap->in_flight && heap->process == hak_gate_process() ? heap->in_flight : NULL;
 }

@@ -1,23 +1,23 @@
-/* verify.h: the invariants of large heaps, their extents, and of huge blocks. */
+/* verify.h: checks of large heaps, their extents, and huge blocks. */
 #pragma once
 
 #include "error/check.h"
 #include "large/heap.h"
 
-/* All extents, in extent.c; calls `visit` for each. */
+/* Checks all extents and calls `visit` for each; defined in extent.c. */
 void hak_extents_check(hak_check_t *check, const hak_extents_t *extents,
                        void (*visit)(const hak_unit_t *unit, void *context), void *context);
-/* The first one of a bin, and the bin's bit. */
+/* Checks the first extent of a bin, and the bin's bit. */
 void hak_extents_check_bin(hak_check_t *check, const hak_extents_t *extents, unsigned bin);
 
-/* A superslab of a large heap: what its record says of itself. Heap lock held. */
+/* Checks the record of a superslab of a large heap. Heap lock held. */
 void hak_grains_check(hak_check_t *check, const hak_superslab_t *super);
 
-/* A heap's transfer array. Its lock is held. */
+/* Checks a heap's transfer array. Its lock is held. */
 void hak_transfer_check(hak_check_t *check, const hak_heap_t *heap);
 
-/* A heap's extents, lists and sums; all heaps, and what they have in common; all huge blocks, and
- * what is kept. With every thread outside the engine. */
+/* With every other thread outside the engine. The first checks a heap's extents, lists and sums; the second all heaps,
+ * and their common sums; the third all huge blocks and kept stretches. */
 void hak_heap_check(hak_check_t *check, hak_heap_t *heap);
 void hak_heaps_check(hak_check_t *check);
 void hak_huge_check(hak_check_t *check);

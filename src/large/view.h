@@ -11,7 +11,7 @@ typedef struct {
     size_t transfer_bytes;          /* in transfer arrays */
     uint64_t local, remote, stolen; /* blocks reused, by source */
     uint64_t runs, run_units;       /* fresh runs of superslabs, and their units of 64 KiB */
-    uint64_t transferred, spilled;  /* blocks put into transfer arrays; times a full one drained */
+    uint64_t transferred, spilled;  /* blocks put into transfer arrays; full arrays drained */
     uint64_t resized;               /* in place */
     uint64_t purge_calls;
 } hak_large_stats_t;

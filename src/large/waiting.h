@@ -1,13 +1,14 @@
-/* waiting.h: the freed blocks of a large heap that wait whole: those that its own CPU freed last (recent.h), and those
- * of other CPUs in the transfer array. A request takes them, or a search that finds no room, a full array or a
- * purge merges them with the free memory. A part of large.c; the protocol is in heap.h. */
+/* waiting.h: freed blocks of a large heap that are not merged with its free memory yet: those that its own CPU freed
+ * last (recent.h), and those that other CPUs put into the transfer array. A request takes such a block whole. They are
+ * merged by a search that finds no room, by a full array and by a purge. A part of large.c; the protocol is in
+ * heap.h. */
 #pragma once
 
 #include "debug/timing.h"
 #include "large/heap.h"
 #include "options/options.h"
 
-enum { NOTED_GRAINS = 128 }; /* of a transfer array: fewer are no reason to look at the heap */
+enum { NOTED_GRAINS = 128 }; /* in a transfer array; fewer set no hint */
 
 static char *block_start(const hak_unit_t *unit, uint32_t word) {
     return unit->base + ((size_t)(word % HAK_UNIT_GRAINS) << HAK_GRAIN_SHIFT);
@@ -52,8 +53,9 @@ static unsigned drain_transferred(hak_heap_t *heap) {
     return count;
 }
 
-/* If a heap only gets blocks back, no thread may be using it that would set its hint. Its counts are in lines of its
- * CPU, so they are read only if there is much memory, and until the hint is set. Transfer lock held. */
+/* Sets the hint `has_much` for a heap that only gets blocks back: no thread may be using the heap that would set it.
+ * The heap's counts are in cache lines of its CPU. So they are read only if the array holds much memory, and only until
+ * the hint is set. Transfer lock held. */
 static void note_transferred(hak_heap_t *heap) {
     if (hak_load_relaxed(&heap->transfer_grains) < NOTED_GRAINS) return;
     if (!hak_load_relaxed(&heap->has_much) && has_much_now(heap))
