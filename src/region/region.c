@@ -16,14 +16,14 @@
 
 enum {
     STEP_UNITS = 1024,    /* 64 MiB: a longer step is at most a 64th of the heap */
-    HUGE_MIN_UNITS = 256, /* 16 MiB: a huge page too much is then an eighth, and falling */
-    HOLE_TRIES = 24,      /* each twice as long as the one before */
-    REFUSALS_MOST = 16,   /* of windows in one search, until smaller ones are tried */
-    HOLES_LOOKED_AT = 32, /* for the begin of a row of unmapped superslabs */
+    HUGE_MIN_UNITS = 256, /* 16 MiB: one huge page too many is at most an eighth of the heap */
+    HOLE_TRIES = 24,      /* skips over a foreign mapping; each is twice as long as the last */
+    REFUSALS_MOST = 16,   /* refused windows in one search, until smaller ones are tried */
+    HOLES_LOOKED_AT = 32, /* holes that a search for the first of a row looks at */
     AREAS = 3,            /* of the region: superslabs, slabs, map */
-    HEAD_UNITS = 256,     /* in front of the heap, where the window is small */
-    SHORT_LEAST = 256,    /* units, 16 MiB; of a smaller heap no limit makes addresses short */
-    SHORT_PART = 32,      /* of the limit; blocks of up to here may be loosely packed */
+    HEAD_UNITS = 256,     /* entries of the map for units in front of the heap, in a small window */
+    SHORT_LEAST = 256,    /* units, 16 MiB; for a smaller heap addresses are never short */
+    SHORT_PART = 32,      /* a heap above this part of the limit packs its blocks */
 };
 
 hak_map_t hak_map HAK_MAP_LINE;
@@ -31,8 +31,8 @@ hak_lock_t hak_region_lock HAK_OWN_LINE;
 _Atomic uint32_t hak_region_short;
 HAK_LOCK_RANK(REGION, hak_region_lock, hak_region_check_at_release);
 
-/* Under the lock, unless it says otherwise. Superslabs are counted from the first one. What is constant
- * once there is a region has a line that nobody writes: look-ups read it. */
+/* Under the lock, unless a field says otherwise. Superslabs are counted from the first one. The fields that are
+ * constant once there is a region have a cache line of their own, which look-ups read. */
 static struct {
     char *heap;              /* constant; NULL while there is no region */
     hak_superslab_t *supers; /* constant: by number of the superslab */
@@ -43,7 +43,7 @@ static struct {
     hak_area_t slabs_area, map_area;
     _Atomic size_t carved; /* superslabs below it were handed out, or are holes; anyone reads */
     size_t limit;          /* superslabs carved .. limit-1 are mapped */
-    _Atomic size_t mapped; /* superslabs that are; anyone reads */
+    _Atomic size_t mapped; /* number of mapped superslabs; anyone reads */
     size_t pieces;
     hak_superslab_t *unmapped; /* holes that were superslabs, by `next` and `prev` */
 } region;
@@ -62,7 +62,7 @@ static hak_os_answer_t place(char *window, size_t size) {
     size_t supers = (units >> hak_map.super_shift) * sizeof(hak_superslab_t);
     size_t slabs = units * sizeof(hak_unit_t);
     size_t map =
-        (units + units / 16 + HEAD_UNITS) * sizeof(uint16_t); /* the map's own addresses, too */
+        (units + units / 16 + HEAD_UNITS) * sizeof(uint16_t); /* and for the map's own addresses */
     char *at_supers = window + hak_meta_window_part(size);
     char *at_slabs = after(at_supers, supers);
     char *at_map = after(at_slabs, slabs) + HAK_SUPERSLAB_SIZE_MAX - hak_os_page_size();
@@ -200,7 +200,7 @@ static HAK_COMMON bool is_large(void) {
     return hak_load_relaxed(&region.mapped) << hak_map.super_shift >= HUGE_MIN_UNITS;
 }
 
-/* What superslabs that are about to be mapped want. */
+/* The wish (thp.h) for superslabs that are about to be mapped. */
 static HAK_COMMON hak_thp_wish_t wish_for(bool dense) {
     if (!dense || !is_large()) return HAK_THP_NONE;
     return hak_thp_wish_of(region.supers, hak_load_relaxed(&region.carved));
@@ -248,7 +248,7 @@ static HAK_COMMON bool make_region(void) {
     return true;
 }
 
-/* ---- superslabs out of it and back ---- */
+/* ---- superslabs that the region hands out and takes back ---- */
 
 /* A mapped superslab, all of it zero, becomes one that can be handed out. */
 static hak_superslab_t *make_superslab(size_t number) {
@@ -291,7 +291,7 @@ static HAK_BEHIND hak_os_answer_t map_again(hak_superslab_t *super, bool dense) 
     hak_superslab_unlink(&region.unmapped, super);
     super->unmapped = false;
     if (answer != HAK_OS_MAPPED) return answer;
-    /* Only the first superslab of a zone decides what all of it wants. */
+    /* Only the first superslab of a zone decides for the whole zone. */
     bool decides = !hak_thp_is_decided(unit_of(super));
     note_mapped(number, 1, decides ? wish_for(dense) : HAK_THP_NONE);
     region.pieces += 1 - neighbours;
@@ -299,9 +299,9 @@ static HAK_BEHIND hak_os_answer_t map_again(hak_superslab_t *super, bool dense) 
     return answer;
 }
 
-/* The lowest hole of the row of holes that a hole of the list lies in, at most HOLES_LOOKED_AT
- * holes below it. So a row is mapped again from its beginning, in whatever order it was unmapped,
- * and large blocks find room across superslabs. */
+/* The lowest hole of the row of holes that contains a hole of the list, but at most HOLES_LOOKED_AT
+ * holes below that one. So a row is mapped again from its beginning, in whatever order it was
+ * unmapped, and large blocks find room across superslabs. */
 static hak_superslab_t *begin_of_holes(hak_superslab_t *super) {
     for (unsigned i = 0; i < HOLES_LOOKED_AT && number_of(super) > 0 && super[-1].unmapped; i++)
         super--;
@@ -368,12 +368,12 @@ HAK_NEXT bool hak_region_purge(hak_superslab_t *super, void *start, size_t size)
 
 /* ---- look-up ---- */
 
-/* Reads the map's line and that of the record that hardly anybody writes: `carved` changes with each
- * superslab. One that is not carved yet is not marked as mapped. */
+/* Reads only cache lines that hardly any thread writes: that of the map, and one of the superslab's record. `carved` is
+ * not read, since it changes with each superslab; a superslab that is not carved yet is not marked as mapped. */
 hak_unit_t *hak_region_unit_of(const void *addr) {
     size_t end = hak_load_acquire(&hak_map.unit_end);
     if (HAK_UNLIKELY(!end))
-        return NULL; /* a thread may be starting the heap: nothing else is read */
+        return NULL; /* a thread may be making the region: nothing else may be read */
     size_t unit = ((uintptr_t)addr - (uintptr_t)region.heap) >> HAK_UNIT_SHIFT;
     if (unit >= end - region.first_unit) return NULL;
     const hak_superslab_t *super = &region.supers[unit >> hak_map.super_shift];
@@ -461,7 +461,7 @@ HAK_BEHIND size_t hak_region_mappings(void) {
 
 /* ---- check ---- */
 
-/* Checks what takes no walk. */
+/* Checks what needs no walk. */
 static HAK_BEHIND void check_sums(hak_check_t *check) {
     size_t carved = hak_load_relaxed(&region.carved);
     hak_area_check(check, &region.supers_area);

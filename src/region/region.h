@@ -46,9 +46,9 @@ enum {
  * pointer is foreign to a thread that reads it. */
 typedef struct {
     _Atomic uint16_t *entries; /* constant, as the next three */
-    uintptr_t units;           /* descriptor of unit 0, if it had one; saves a subtraction */
+    uintptr_t units;           /* where the descriptor of unit 0 would be; saves a subtraction */
     uintptr_t supers;          /* the same for superslabs */
-    const hak_class_t *rows;   /* the same: hak_classes, an instruction nearer here */
+    const hak_class_t *rows;   /* hak_classes; to read it here saves an instruction */
     _Atomic size_t unit_end;   /* readable entries; only grows, under the region lock. A thread that
                                   has a block got it after the growth, and so sees the growth */
     /* atomic, read while the heap starts, too; then constant: log2 of a superslab's units, by

@@ -8,7 +8,7 @@
 enum { UNDECIDED, PLAIN, SPARSE, WISHED, PROBED, REFUSED };
 enum { NO_ADVICE, FOR, AGAINST };
 enum { DOUBLING_SHIFT = 4 }; /* log2 of the zones in each doubling */
-enum { AGAIN_MS = 500 };     /* after the kernel had no room for advice, until it is asked again */
+enum { AGAIN_MS = 500 };     /* pause after the kernel had no room for advice */
 
 static _Atomic uint8_t states[HAK_THP_ZONES_MAX]; /* region lock to write */
 static size_t mapped[HAK_THP_ZONES_MAX];          /* region lock; units that are */
@@ -23,7 +23,7 @@ HAK_COMMON unsigned hak_thp_of(size_t unit) {
     return zone;
 }
 
-/* Of the zone behind the last one, too: where that ends. */
+/* Also for the zone behind the last one: the end of the last. */
 HAK_FAST_PATH size_t first_unit(unsigned zone) {
     HAK_ASSERT(zone <= HAK_THP_ZONES_MAX);
     unsigned shift = zone < 2u << DOUBLING_SHIFT ? 0 : (zone >> DOUBLING_SHIFT) - 1;

@@ -1,4 +1,4 @@
-/* thp_wish.c: which share of the newest slabs' pages is in memory. */
+/* thp_wish.c: asks the kernel which share of the newest slabs' pages is in memory. */
 #include "region/thp_wish.h"
 
 #include "classes/classes.h"
@@ -6,15 +6,15 @@
 #include "region/region.h"
 
 enum {
-    NEWEST = 4,       /* superslabs with slabs whose classes are looked at */
-    PASSED_MOST = 64, /* superslabs passed over, to find these */
-    FREE_MOST = 16,   /* of which the pool has some without slabs: each costs a look at its units */
+    NEWEST = 4,       /* newest superslabs with slabs, whose classes are looked at */
+    PASSED_MOST = 64, /* superslabs that the search for these looks at */
+    FREE_MOST = 16,   /* superslabs among them without slabs: each costs a look at its units */
     SHARE = 8,        /* an eighth of the slabs, or of the pages, is much */
-    SAMPLES = 4,      /* superslabs whose pages are looked at, the newest that have small ones */
-    SAMPLES_ZONE = 2, /* of one zone */
-    ZONES = 16,       /* that are looked through for them */
-    PASSED_HERE = 8,  /* superslabs passed over for each */
-    YOUNG = 16,       /* the last 16th of the heap may have slabs of which no block is in use yet */
+    SAMPLES = 4,      /* superslabs whose pages are looked at, the newest with small pages */
+    SAMPLES_ZONE = 2, /* the same in one zone */
+    ZONES = 16,       /* zones that the search for them looks at */
+    PASSED_HERE = 8,  /* superslabs that it looks at for each */
+    YOUNG = 16,       /* the last 16th of the heap may have slabs without a block in use yet */
     PAGES_MOST = HAK_SUPERSLAB_SIZE_MAX / HAK_GRAIN_SIZE,
 };
 
@@ -106,6 +106,6 @@ hak_thp_wish_t hak_thp_wish_of(const hak_superslab_t *supers, size_t carved) {
         if (units.end <= units.first) continue;
         if (!count_range(supers, units, &seen, &samples_left)) return HAK_THP_ALL;
     }
-    if (!seen.all && seen.large) return HAK_THP_AGAINST; /* nothing tells */
+    if (!seen.all && seen.large) return HAK_THP_AGAINST; /* nothing is known */
     return seen.absent * SHARE > seen.all ? HAK_THP_AGAINST : HAK_THP_PROBE;
 }

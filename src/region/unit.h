@@ -19,9 +19,9 @@
 typedef struct hak_unit {
     char *base;               /* of the unit; constant once that is committed */
     _Atomic(uint64_t *) bits; /* bin lock to write, its words: bitmap; 1 = free block; remote words
-                                 follow. Marked while the slab leaves its bin, and until it is of one
-                                 again; a double free may read it at any time, and take the first mark
-                                 away (shard/shard.h) */
+                                 follow. Has a mark from the moment the slab begins to leave its bin
+                                 until it belongs to a bin again. A double free may read it at any
+                                 time, and remove the first mark (shard/shard.h) */
     union {
         uint64_t words_free;       /* bitmap */
         struct {                   /* large heap lock; see large/extent.h */
@@ -41,7 +41,8 @@ typedef struct hak_unit {
             uint16_t free_count; /* bitmap; blocks */
             uint16_t fresh;      /* bitmap; blocks from this index on were never allocated */
         };
-        _Atomic uint32_t large; /* the large block that begins in this unit; see large/large.h */
+        _Atomic uint32_t large; /* the large block that begins in this unit (large/heap.h), or the
+                                   heap of its chunk (large/chunk.h) */
     };
     _Atomic uint16_t owner; /* hak_owner(shard, class), perhaps with HAK_OWNER_WARM; 0 = in
                                the pool. Written under the lock of the bin, or of the large
@@ -83,18 +84,18 @@ HAK_FAST_PATH char *hak_slab_first(const hak_unit_t *slab, const hak_class_t *in
     return slab->base + hak_first_offset((uintptr_t)slab->base, info);
 }
 
-/* Bin lock or claim held, or of a slab that has a block in use: then there is no mark. */
+/* The bitmap of a slab whose bin lock or claim is held, or that has a block in use: then there is no mark. */
 HAK_FAST_PATH uint64_t *hak_slab_bits(const hak_unit_t *slab) {
     return hak_load_relaxed(&slab->bits);
 }
 
-/* Marks of that address, whose slab is all free: it is about to leave its bin; it belongs to nobody. Both: it is the
- * record of a chunk of a program's heap (large/fine_grain.c), whose units are no slabs. */
+/* Marks in the low bits of that address. LEAVES: the slab is wholly free and about to leave its bin. GONE: the slab
+ * belongs to no bin. Both bits: the address is that of a chunk's record (large/chunk.h), whose units are no slabs. */
 enum { HAK_SLAB_LEAVES = 1, HAK_SLAB_GONE = 2, HAK_SLAB_MARKS = 3, HAK_SLAB_CHUNK = 3 };
 HAK_FAST_PATH uint64_t *hak_slab_marked(uint64_t *bits, uintptr_t mark) {
     return (uint64_t *)((uintptr_t)bits | mark);
 }
-/* The address itself, for a thread that holds neither, or of a slab that belongs to nobody. */
+/* The address without marks, for a thread that holds neither the lock nor a claim, or for a slab of no bin. */
 HAK_FAST_PATH uint64_t *hak_slab_unmarked(uint64_t *bits) {
     return (uint64_t *)((uintptr_t)bits & ~(uintptr_t)HAK_SLAB_MARKS);
 }

@@ -1,4 +1,4 @@
-/* verify.c: what other checks read of the map. */
+/* verify.c: figures of the map and the areas, for the checks of other folders. */
 #include "region/verify.h"
 
 #include "meta/meta.h"
