@@ -1,4 +1,4 @@
-/* area.c: reserve behind what is reserved, then allow access. */
+/* area.c: an area grows by a reservation behind the reserved part; then a part of that becomes accessible. */
 #include "meta/area.h"
 
 #include "commit/commit.h"
@@ -24,7 +24,7 @@ void hak_area_remove(hak_area_t *area) {
     *area = (hak_area_t){.base = NULL}; /* nothing of it is charged: it may not be placed again */
 }
 
-/* Maps up to `size` bytes in all. */
+/* Reserves more addresses, so that the area has `size` bytes of them in all. */
 static hak_os_answer_t reserve(hak_area_t *area, size_t size) {
     if (size > area->limit) return HAK_OS_TAKEN;
     char *end = area->base + area->reserved;
@@ -35,8 +35,8 @@ static hak_os_answer_t reserve(hak_area_t *area, size_t size) {
     return HAK_OS_MAPPED;
 }
 
-/* Grows less than by doubling from 1 MiB on: reserved addresses count where the address space is
- * limited. */
+/* From 1 MiB on the reserved part grows by quarters instead of doubling: reserved addresses count
+ * against a limit on the address space. */
 static size_t next_length(const hak_area_t *area) {
     size_t length = area->reserved, page = hak_os_page_size();
     return length < QUARTERS_FROM ? 2 * length : hak_align_up(length + length / 4, page);

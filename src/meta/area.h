@@ -15,10 +15,10 @@
  * they must stay in one piece, and a foreign mapping inside the map would be read as classes. The
  * region therefore waits until the mapping is gone.
  *
- * A program that maps over reserved addresses (MAP_FIXED) takes what is not its own. Rejected: a look when a part becomes
- * accessible. mprotect tells nothing; a look at the contents takes fresh pages for foreign ones that are zero, brings
- * each page into memory, and is too late by the next call; a mapping over the reserved one destroys what the program has
- * put there. */
+ * A program that maps over reserved addresses (MAP_FIXED) takes addresses that are not its own; HAKMEM does not detect
+ * this. Rejected: to detect it when a part becomes accessible. mprotect does not tell. A look at the contents cannot
+ * tell fresh pages from foreign ones that are zero, brings each page into memory, and proves nothing about a later
+ * mapping. To map the part anew would destroy what the program has put there. */
 #pragma once
 
 #include "base/base.h"

@@ -14,7 +14,7 @@ enum {
     AREAS_MAX = 8, /* more than one where a foreign mapping stopped an area */
 };
 
-/* A free block's first word links it: these are our blocks, not the user's. */
+/* A free block's first word links it. These are blocks of HAKMEM, not of the program. */
 typedef struct node {
     struct node *next;
 } node_t;
@@ -24,15 +24,16 @@ HAK_LOCK_RANK(META, hak_meta_lock, hak_meta_check_at_release);
 
 /* All under the lock. */
 static node_t *lists[SHIFT_COUNT];
-static node_t *bitmaps[SHIFT_COUNT]; /* free ones */
-static node_t *zeroed[SHIFT_COUNT];  /* zero but for the link */
+static node_t *bitmaps[SHIFT_COUNT]; /* free bitmaps */
+static node_t *zeroed[SHIFT_COUNT];  /* free blocks that are zero except for the link */
 static char *chunk_next, *chunk_end; /* accessible, and not handed out yet */
 static size_t bytes_total;
 static hak_area_t areas[AREAS_MAX];
 static unsigned area_count; /* the last one grows */
 static unsigned attempt;    /* of hak_os_window; the next to try */
 
-/* A bit for each shift: the list of its bitmaps may have some. Set behind a give, cleared under the lock. */
+/* A bit for each shift: its list of bitmaps may not be empty. Set after a bitmap was given back, cleared under the
+ * lock. */
 static _Atomic uint64_t has_bitmaps HAK_OWN_LINE;
 
 static unsigned shift_of(size_t size) {
@@ -40,7 +41,7 @@ static unsigned shift_of(size_t size) {
     return hak_highest_bit(size - 1) + 1;
 }
 
-/* What is left of a chunk goes to the lists, in the largest aligned pieces. */
+/* Cuts the rest of a chunk into the largest aligned pieces, and puts them on the lists. */
 static void retire_chunk(void) {
     while (chunk_next < chunk_end) {
         unsigned shift = hak_lowest_bit((uintptr_t)chunk_next);
@@ -85,8 +86,8 @@ static hak_os_answer_t extend(size_t more) {
     return answer;
 }
 
-/* Steps grow with the sum so far: 64 KiB at first, 4 MiB at most, so that their number stays
- * small. As much as is needed when that is more, or when the system has no more. */
+/* Makes `least` bytes or more accessible. A step is as long as all memory so far, from 64 KiB to 4 MiB, so that the
+ * number of steps stays small; if the system refuses that much, it is `least` bytes. */
 static bool take_step(size_t least) {
     size_t step = hak_max(hak_min(hak_max(bytes_total, 64 * KIB), 4 * MIB), least);
     for (;;) {
@@ -152,7 +153,7 @@ HAK_BEHIND void *hak_meta_reuse_bitmap(size_t size) {
     return node;
 }
 
-void *hak_meta_alloc_zeroed(size_t size) { /* what else was freed before is not zero */
+void *hak_meta_alloc_zeroed(size_t size) { /* blocks of other lists are not zero */
     node_t *block = take(&zeroed[shift_of(size)], shift_of(size));
     if (block) block->next = NULL;
     return block;
@@ -227,7 +228,7 @@ HAK_BEHIND void hak_meta_check(hak_check_t *check) {
 }
 
 #if HAKMEM_VERIFY
-/* One list more each time. */
+/* Checks one list, the next one each time. */
 void hak_meta_check_at_release(const void *lock) {
     static unsigned shift = LEAST_SHIFT;
     hak_check_t check = {0};

@@ -1,4 +1,4 @@
-/* meta.h: memory for our own records: bitmaps, cache stacks, caches, tables.
+/* meta.h: memory for HAKMEM's own records: bitmaps, cache stacks, caches, tables.
  *
  * Blocks are powers of two from 16 bytes on, aligned to their size up to a page. They are reused by
  * size and never given back; their sum stays near 1 % of the heap. They lie in an area of their own

@@ -1,4 +1,4 @@
-/* room.c: one word says where the next piece begins. */
+/* room.c: cuts pieces off a room; one word says where the next piece begins. */
 #include "meta/room.h"
 
 #include "meta/meta.h"

@@ -6,18 +6,18 @@
  *
  * PROTOCOL
  *
- *   R1 the present room: a load with acquire; NULL at first R2 CAS of its `used`, from a value that
- *   leaves enough to the end of the piece: the piece is this
- *       thread's alone
- *   R3  a small piece that does not fit: CAS of the place, from the room of R1 to a new one, with
- *       release; the piece lies at its beginning. A thread that loses frees its room and begins at
- *       R1
+ *   R1  load of the place, with acquire: the present room, NULL at first
+ *   R2  CAS of the room's `used`, from a value behind which the piece fits to the end of the piece.
+ *       The piece belongs to this thread alone
+ *   R3  if a small piece does not fit: CAS of the place, from the room of R1 to a new room, with
+ *       release. The piece lies at the beginning of the new room. A thread that loses frees its
+ *       room and begins again at R1
  *
  * Pieces smaller than a cache line may share one; larger ones do not.
  *
  * Rejected:
- *  - an addition in R2: threads that find no room would still advance `used` until it wraps, and a
- *    piece would be handed out twice
+ *  - an addition in R2: threads that find no room would still advance `used`, until it wraps and a
+ *    piece is handed out twice
  *  - a new room for a large piece: the rest of the present room would be lost. */
 #pragma once
 
