@@ -22,14 +22,15 @@ size_t hak_commit_soft_near(void) {
     return is_far ? 0 : soft;
 }
 
-/* The thread that takes the call reads a sum that is no older than the caller's. Partner: hak_commit_pressure. Rejected:
- * a relaxed store. Then that thread could read the former sum, and the purge waited for the next part of the limit. */
+/* Requests a purge. The release pairs with hak_commit_pressure: the thread that takes the request reads a sum that is
+ * no older than the caller's. Rejected: a relaxed store. That thread could read the former sum and find nothing to do;
+ * the next request would come a sixteenth of the limit later. */
 static void call_for_purge(void) {
     hak_store_release(&pressure, true);
     hak_tick_hurry();
 }
 
-/* Requests the first look at the control groups. */
+/* Under `auto`: requests the first look at the control groups. */
 static void ask_for_limit(void) {
     if (hak_option(HAK_OPTION_LIMIT_SOFT) != HAK_SOFT_AUTO) return;
     call_for_purge();
@@ -42,7 +43,7 @@ static void watch_soft(size_t sum, size_t soft) {
     call_for_purge();
 }
 
-/* Compared before it is added: nobody ever sees a sum above the limit. *sum: what it was. */
+/* Adds bytes unless the sum would exceed the limit; no thread ever sees a sum above it. *sum: the sum before. */
 static bool add_below(size_t limit, size_t bytes, size_t *sum) {
     *sum = hak_load_relaxed(&committed);
     do {

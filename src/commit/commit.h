@@ -3,8 +3,9 @@
  * Committed = units that may have pages (handed out since they were last purged) + mappings of huge
  * blocks, in use or kept for reuse + memory for records + the pages of sampled blocks, from the
  * start on. The caller charges fresh memory before anybody may touch it, and releases it after its
- * pages went back to the system. Thread-safe. Each call is one atomic addition. There is a call for
- * each unit or mapping that changes its state, never for a block. */
+ * pages went back to the system. Thread-safe. Each call is one atomic addition; with HAKMEM_LIMIT, a
+ * charge is a compare-and-swap. There is a call for each unit or mapping that changes its state,
+ * never for a block. */
 #pragma once
 
 #include "base/base.h"
@@ -14,7 +15,7 @@ bool hak_commit_charge(size_t bytes);
 
 void hak_commit_release(size_t bytes);
 
-/* Bytes charged now. Never above HAKMEM_LIMIT. */
+/* Bytes charged now. Not above HAKMEM_LIMIT, unless the program has lowered that since. */
 size_t hak_commit_bytes(void);
 
 /* HAKMEM_LIMIT_SOFT in bytes; 0: none. Under `auto`, 0 before the first look at the control groups,
