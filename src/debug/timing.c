@@ -1,4 +1,4 @@
-/* timing.c: adds up the times of timing.def. */
+/* timing.c: adds up the times of timing.def, and computes their percentiles. */
 #include "debug/timing.h"
 
 #if HAKMEM_DEBUG

@@ -26,7 +26,7 @@ HAK_COMMON bool hak_records_settle(void) {
     hak_records_t mode = (hak_records_t)hak_load_relaxed(&hak_records);
     if (mode == HAK_RECORDS_UNSETTLED && hak_options_loaded()) {
         mode = (hak_records_t)(HAK_RECORDS_FULL + hak_option(HAK_OPTION_HDR_LIGHT));
-        if (hak_option(HAK_OPTION_HARDENED)) mode = HAK_RECORDS_OFF; /* it has the state instead */
+        if (hak_option(HAK_OPTION_HARDENED)) mode = HAK_RECORDS_OFF; /* hardened/state.h instead */
         hak_store_relaxed(&hak_records, (uint8_t)mode);
     }
     return mode != HAK_RECORDS_OFF;

@@ -6,8 +6,8 @@
  * begins in each 2 KiB. A table is never freed, even when its superslab is unmapped, so any thread
  * may read any record at any time.
  *
- *   word = magic of its state << 32 | half of the start, counted in its 2 KiB << 22 | size asked
- *   for 0 = no block with a record has begun here
+ *   word = magic of the state << 32 | half of the block's start, counted in its 2 KiB << 22
+ *          | requested size;   0 = no block with a record has begun here
  *
  * PROTOCOL. A record is opened by the thread that has just taken the block, before the
  * program gets it, and closed by the thread that frees the block, before it gives the block to a

@@ -13,7 +13,7 @@
 
 #include "base/base.h"
 
-enum { HAK_CHECK_LINES = 100 }; /* a broken heap breaks many; the others are only counted */
+enum { HAK_CHECK_LINES = 100 }; /* violations that are printed; further ones are only counted */
 
 typedef struct {
     size_t violations;

@@ -83,7 +83,7 @@ void hak_error_report(const char *function, const char *format, ...) {
     va_list arguments, first;
     va_start(arguments, format);
     va_copy(first, arguments);
-    const char *conversion = strchr(format, '%'); /* nearly every line has its pointer first */
+    const char *conversion = strchr(format, '%'); /* in nearly every line the pointer comes first */
     const void *pointer = conversion && conversion[1] == 'p' ? va_arg(first, void *) : NULL;
     print_line(function, format, arguments);
     va_end(first);

@@ -36,9 +36,9 @@ extern hak_live_private_t *hak_live_private; /* constant after start */
 void hak_live_fill_options(hak_live_page_t *page);
 void hak_live_fill_caches(hak_live_page_t *page);
 
-/* The first: address ranges of HAKMEM's memory, as of the last complete walk over them; a call does
- * one piece of the next walk, or with `whole` all of it. The second: sizes that slow calls
- * requested. */
+/* The first fills in the address ranges of HAKMEM's memory, as of the last complete walk over them.
+ * A call does one piece of the next walk, or with `whole` all of it. The second fills in the sizes
+ * that slow calls requested. */
 void hak_live_fill_ranges(hak_live_page_t *page, bool whole);
 void hak_live_fill_asked(hak_live_page_t *page);
 

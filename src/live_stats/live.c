@@ -24,8 +24,8 @@
 enum {
     INTERVAL_MS = 250,
     PLACES_INTERVAL_MS = 1000, /* between two looks at all slabs */
-    PATIENCE_MS = 20,          /* for other users of the statistics, where a refresh matters */
-    REST = 100,                /* least pause after a refresh, in lengths of the refresh */
+    PATIENCE_MS = 20,          /* wait for other users of the statistics, if `at_once` */
+    REST = 100,                /* least pause after a refresh, in durations of the refresh */
 };
 
 _Atomic bool hak_live_on;

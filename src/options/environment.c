@@ -113,8 +113,8 @@ static void apply(hak_text_t name, hak_text_t value, hak_option_source_t source)
     hak_option_assign((hak_option_t)option, value, source);
 }
 
-/* A variable that is set to nothing counts as not set: scripts and container files that pass `NAME=$VALUE` on make
- * such ones. */
+/* An empty variable counts as not set: scripts and container files that pass `NAME=$VALUE` on often make such
+ * variables. */
 static HAK_COMMON void read_variable(const char *variable) {
     static const char prefix[] HAK_NEAR = "HAKMEM_";
     static const char others[] = "HAKMEM_BENCH_"; /* variables of the lab and of the scripts */

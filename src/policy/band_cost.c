@@ -21,7 +21,7 @@ enum {
     INTERVAL_MS = 250,
     FIRST_ROUNDS = 4,
     FEW_SHARDS = 4,
-    ADDED_PART = 64, /* of the rounds until the next sample, that a thread adds at once */
+    ADDED_PART = 64, /* a thread adds this part of the rounds until the next sample at once */
 };
 
 hak_band_cost_stats_t hak_band_cost_stats;

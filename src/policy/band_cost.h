@@ -5,7 +5,7 @@
 #include "policy/policy.h"
 
 typedef struct {
-    _Atomic uint64_t looks;                    /* samples; its lock to write, as all here */
+    _Atomic uint64_t looks;                    /* samples; band_cost_lock to write, as all here */
     _Atomic uint64_t promotions, demotions;    /* of bands; a warm slab's owner may remember
                                                   the number of demotions it has seen */
     _Atomic uint64_t scores[HAK_POLICY_BANDS]; /* as they were compared last */
@@ -13,8 +13,8 @@ typedef struct {
 
 extern hak_band_cost_stats_t hak_band_cost_stats;
 
-/* A thread has made another round of slow calls. `own` is its cache's count of those that it has not told yet. NULL
- * without a cache: such threads use no warm slabs, and their rounds do not count. */
+/* Called by a thread after another round of slow calls. `own` is its cache's count of rounds that it has not added to
+ * the shared sum yet. NULL without a cache: such threads use no warm slabs, and their rounds do not count. */
 void hak_band_cost_tick(uint64_t now_ms, uint32_t *own);
 
 /* The same, by time alone. For the helper thread, which runs even when no other thread makes slow

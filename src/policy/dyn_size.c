@@ -20,8 +20,8 @@ enum {
     SAVED_PART = 32,          /* it must also save this part of what the blocks take */
     WASTED_MOST = 8,          /* no class wastes more than this part of a block */
     SAME_LOOKS = 2,           /* looks in a row that must find the same size best */
-    FEW_SHARDS = 4, /* with more, all CPUs take the lines of the counts from each other: */
-    NOTED_PART = 8, /* of one sample in so many of a thread */
+    FEW_SHARDS = 4, /* with more, CPUs take the counts' cache lines from each other too often: */
+    NOTED_PART = 8, /* then a thread counts one sample in so many */
 };
 
 static struct {
@@ -95,7 +95,7 @@ static void note(unsigned class_index, size_t size) {
     if (count >= MEMORY) forget_half(class_index);
 }
 
-/* The first one of a short thread counts. Threads without a cache do little. */
+/* The first sample of a thread counts, so that short threads count, too. Threads without a cache allocate little. */
 static HAK_BEHIND bool is_skipped(uint8_t *own) { return !own || (*own)++ % NOTED_PART != 0; }
 
 void hak_ace_note(unsigned class_index, size_t size, uint8_t *own) {
