@@ -91,7 +91,7 @@ static void lower(uint64_t *least, uint64_t limit) {
     if (limit != 0 && (*least == 0 || limit < *least)) *least = limit;
 }
 
-/* "max", and the number of 19 digits that stands for no limit in version 1, are none to us. */
+/* "max", and the number of 19 digits that stands for no limit in version 1, read as no limit. */
 static void lower_by_files(hak_cgroup_limits_t *least, const path_t *folder) {
     static const char files[][24] HAK_NEAR = {"/memory.max", "/memory.high",
                                               "/memory.limit_in_bytes"};

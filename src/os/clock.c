@@ -1,18 +1,21 @@
 /* clock.c: the clocks.
  *
- * The clock of the engine does not go back, although the system's clock may: in the child of a fork that is in another
- * time namespace, or in a process that is restored on another machine. Otherwise the next purge would wait until the
- * difference has passed, and an age would be negative. A jump ahead is like a long rest. If the system's clock goes back
- * within a unit of 1,024 ms (C1), the engine's clock does, too.
+ * The engine's clock does not go back, although the system's clock may: in the child of a fork that is in another time
+ * namespace, or in a process that is restored on another machine. Otherwise the next purge would wait until the
+ * difference has passed, and ages would be negative. A jump ahead is harmless: it looks like a long rest. Time is
+ * followed in units of 1,024 ms; if the system's clock goes back within one unit, the engine's clock does, too.
  *
- *   C1  one word has the newest unit of time that any thread has read, and how many units the system's clock has lost. A
- *       thread loads it first (acquire), and then reads the clock: what it reads is not older, unless the clock went back
- *   C2  if the unit is later, a compare-and-swap notes it (release, pairs with C1). If it is earlier, one adds the
- *       difference to the lost units, and one unit more, because the clock may have gone back to an earlier part of a
- *       unit. A thread whose compare-and-swap fails begins again. Rejected: to load the word after the clock. A thread
- *       that is stopped between the two finds a newer unit, takes it for a jump, and the time of all threads runs ahead
+ *   C1  one word has the newest unit that any thread has read, and the number of units that the system's clock has
+ *       lost. A thread loads it first (acquire), then reads the clock. The time that it reads is not older than the
+ *       unit, unless the clock has gone back
+ *   C2  if the time is in a later unit, a compare-and-swap notes that unit (release, pairs with C1). If it is in an
+ *       earlier unit, a compare-and-swap adds the difference to the lost units, and one unit more, since the clock may
+ *       have gone back to an earlier part of a unit. A thread whose compare-and-swap fails begins again
  *
- * A unit is 1,024 ms, so that the line of the word is written once a second. */
+ * A unit is so long that the cache line of the word is written only once a second.
+ *
+ * Rejected: to load the word after the clock was read. A thread that is stopped between the two finds a newer unit and
+ * takes this for a jump back; the time of all threads would run ahead. */
 #include <time.h>
 
 #include "os/os.h"

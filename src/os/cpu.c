@@ -20,7 +20,7 @@ enum { MASK_WORDS = 128, KEPT_WORDS = 16 }; /* 8192 CPUs; the numbers of the fir
 
 static _Atomic uint64_t allowed[KEPT_WORDS]; /* CPUs that were allowed at the last look */
 static _Atomic uint64_t in_order
-    HAK_READ_OFTEN;             /* the first word of them; 0 where CPUs go by their nodes */
+    HAK_READ_OFTEN;             /* the first word of them; 0 if CPUs are numbered node by node */
 static _Atomic unsigned others; /* how many more were allowed, beyond `allowed` */
 static _Atomic unsigned known_count HAK_READ_OFTEN; /* 0 until the first call of hak_os_cpu_count */
 static _Atomic uint64_t known_bytes
@@ -89,7 +89,7 @@ static HAK_OUT_OF_LINE unsigned index_of(unsigned cpu) {
     return before + hak_bit_count(seen & below);
 }
 
-/* Where all CPUs up to the caller's are allowed, as on most machines, its number is its index. */
+/* If all CPUs up to the caller's are allowed, as on most machines, the number of a CPU is its index. */
 HAK_COMMON unsigned hak_os_this_cpu(void) {
     HAK_KEEP_ERRNO();
     int got = sched_getcpu();

@@ -109,8 +109,9 @@ static void consume(int signal_number) {
     syscall(SYS_rt_sigtimedwait, &signals, NULL, &at_once, KERNEL_SIGNALS);
 }
 
-/* A pipe without a reader raises SIGPIPE in the writing thread, and a file at the limit of files' sizes SIGXFSZ; each would
- * end the program. So they are blocked during the write, and consumed afterwards unless they were pending before. */
+/* A pipe without a reader raises SIGPIPE in the writing thread, and a file at the limit on file sizes raises SIGXFSZ;
+ * each would end the program. So both are blocked during the write, and consumed afterwards unless they were pending
+ * before. */
 HAK_BEHIND bool hak_os_write(int file, const char *text, size_t size, int *error) {
     HAK_KEEP_ERRNO();
     sigset_t raised, others, pending;

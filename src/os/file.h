@@ -47,14 +47,14 @@ size_t hak_os_expand(const char *name, char *path, size_t size);
 /* The text of an error number of these functions. */
 const char *hak_os_reason(int error);
 
-/* Opens a file of the calling thread in /proc, for instance its maps; -1 on failure. Not those of /proc/self: once main
- * has left by pthread_exit, these are a dead thread's, without mappings or files. errno may change. */
+/* Opens a file of the calling thread in /proc, for instance its maps; -1 on failure. /proc/self would be wrong: once
+ * main has ended by pthread_exit, its files describe a dead thread, which has no mappings or files. errno may
+ * change. */
 int hak_os_open_own(const char *name);
 
-/* Reads a small file without allocating, for instance one of /proc; hak_os_each_own_piece reads one of those that
- * hak_os_open_own opens. Calls `take` for each piece, or
- * each character, until it returns false; no call when the file cannot be opened. errno may
- * change. */
+/* Read a small file without allocating, for instance one of /proc; hak_os_each_own_piece opens it with hak_os_open_own.
+ * They call `take` for each piece, or each character, until it returns false; no call when the file cannot be opened.
+ * errno may change. */
 typedef bool (*hak_os_take_piece_t)(const char *piece, size_t size, void *context);
 void hak_os_each_piece(const char *path, hak_os_take_piece_t take, void *context);
 void hak_os_each_own_piece(const char *name, hak_os_take_piece_t take, void *context);

@@ -14,9 +14,9 @@ enum {
     CLOSED = 1,
     FENCED = 2,
     CROWDS = 256,
-    FIRST_CROWDS = 8, /* of a small machine, beside what is in memory anyway */
+    FIRST_CROWDS = 8, /* crowds of a small machine, on a page that is in memory anyway */
     CROWD_WORDS = CROWDS / 64,
-    COUNT_BITS = 22, /* of a crowd: the kernel has no more threads */
+    COUNT_BITS = 22, /* of a crowd's count: the kernel allows no more threads */
     ONE_FORK = 1 << COUNT_BITS,
     COUNT_MASK = ONE_FORK - 1,
 };
@@ -259,7 +259,7 @@ static HAK_BEHIND bool shut(void) {
 static bool nest(void) {
     if (!hak_gate_is_mine()) return false;
     hak_gate_thread.nested++;
-    if (!hak_os_barrier()) hak_os_sleep_ms(STORED_MS); /* the interrupted close may not have */
+    if (!hak_os_barrier()) hak_os_sleep_ms(STORED_MS); /* the interrupted close may not be so far */
     return true;
 }
 

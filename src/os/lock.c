@@ -4,7 +4,7 @@
 #include "os/os.h"
 
 enum { SPIN_COUNT = 100 };
-enum { PAUSE_MOST = 16 }; /* turns between two looks */
+enum { PAUSE_MOST = 16 }; /* calls of hak_cpu_relax between two looks */
 enum { FREE = 0, WAITED = 2 };
 
 /* Backs off while it spins: each look takes the cache line from the CPU that holds the lock, and

@@ -25,7 +25,7 @@ typedef struct {
 } hak_lock_t;
 
 void hak_lock_wait(hak_lock_t *lock);
-void hak_lock_wake(hak_lock_t *lock); /* releases a lock whose state is not 1 */
+void hak_lock_wake(hak_lock_t *lock); /* releases a lock whose state is 2, and wakes a sleeper */
 
 /* Acquire, but give up when *tries are used up; a try takes about a millisecond. */
 bool hak_lock_acquire_apart_within(hak_lock_t *lock, unsigned *tries);

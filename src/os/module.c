@@ -1,7 +1,7 @@
-/* module.c: finds the file that an address is mapped from, in its maps.
+/* module.c: finds the file that an address is mapped from, in the maps of /proc.
  *
- * The loader knows it, too. But a thread may hold the lock of the loader's list while it waits for
- * the calling thread, and a static program has no loader. */
+ * The loader knows it, too. But another thread may hold the lock of the loader's list while it
+ * waits for the calling thread, and a static program has no loader. */
 #include "os/module.h"
 
 #include <elf.h>

@@ -1,4 +1,4 @@
-/* move.c: how the kernel moves pages from one address to another. */
+/* move.c: moves pages from one address to another, mapping by mapping. */
 #include "os/move.h"
 
 #include <string.h>
@@ -83,8 +83,8 @@ static HAK_NEXT __attribute__((no_sanitize_thread)) void set_mark(char *at) {
     *(uintptr_t *)(void *)at = mark_of(at);
 }
 
-/* The kernel compares the word, since another mapping at the address may be unreadable: it begins to
- * wait only where the word is `value`. Even strict filters of system calls allow that. */
+/* True when the word at an address is `value`. The kernel compares it, since another mapping at the address may be
+ * unreadable: futex waits only if the word is `value`. Even strict filters of system calls allow futex. */
 static bool has_word(char *at, uint32_t value) {
     const struct timespec none = {0, 0};
     errno = 0;
@@ -131,7 +131,7 @@ HAK_NEXT bool hak_os_move(void *addr, size_t size, void *to) {
     return done == size;
 }
 
-/* hak_os_protect is behind, in code that a process that moves blocks does not have in memory. */
+/* Not hak_os_protect: its page of code is not in memory in a process that only moves blocks. */
 static bool make_read_only(char *addr, size_t size) {
     hak_add_relaxed(&hak_os_stats.mprotect, 1);
     return mprotect(addr, size, PROT_READ) == 0;

@@ -1,4 +1,4 @@
-/* numa_topology.c: reads the description of the nodes; which CPUs and numbers belong to which node. */
+/* numa_topology.c: reads the description of the nodes, and computes which CPUs and numbers belong to which node. */
 #include "os/numa_topology.h"
 
 #include <sched.h>
@@ -182,9 +182,9 @@ static HAK_BEHIND void look(void) {
         hak_store_release(&hak_node_count, machine.count); /* partner: hak_has_nodes */
 }
 
-/* Inside the gate: nobody would end the look in the child of a fork. */
+/* Inside the gate: otherwise the child of a fork could inherit a look that no thread ends. */
 HAK_NEXT void hak_nodes_look(void) {
-    if (hak_os_is_single_threaded()) return; /* at home in shard 0, wherever it runs */
+    if (hak_os_is_single_threaded()) return; /* its home is shard 0, whatever CPU it runs on */
     if (hak_load_relaxed(&hak_node_count)) return;
     hak_gate_enter();
     look();

@@ -20,8 +20,8 @@ size_t hak_os_page_size(void);
 /* Limit on the bytes of addresses that the process may have; SIZE_MAX where there is none. */
 size_t hak_os_address_limit(void);
 
-/* Milliseconds of a coarse monotonic clock. No syscall if the vDSO has the clock. Where the system's clock goes back, it
- * does not, but within a unit of 1,024 ms: os/clock.c. */
+/* Milliseconds of a coarse monotonic clock. No syscall if the vDSO has the clock. If the system's clock goes back by
+ * more than about a second, this one does not (os/clock.c). */
 uint64_t hak_os_now_ms(void);
 
 #if HAKMEM_DEBUG
@@ -77,9 +77,10 @@ bool hak_os_wish_huge(void *addr, size_t size, bool wish);
 /* Populates the pages of a committed range now, if the kernel can (Linux 5.14). */
 bool hak_os_populate(void *addr, size_t size);
 
-/* Makes a committed range a guard: its pages go back, each access to it ends the process, and the
- * kernel's mapping stays whole (Linux 6.13). False when the kernel cannot: then no page is a guard, but what was in it
- * may be lost. The second makes it usable again; it reads as zero. */
+/* The first makes a committed range a guard: its pages go back, each access to it ends the process,
+ * and the kernel's mapping stays whole (Linux 6.13). False when the kernel cannot: then no page is
+ * a guard, but the range's contents may be lost. The second makes the range usable again; it reads
+ * as zero. */
 bool hak_os_guard(void *addr, size_t size);
 bool hak_os_unguard(void *addr, size_t size);
 
@@ -129,8 +130,8 @@ bool hak_os_is_single_threaded(void);
 /* True when libc tells whether the process has a second thread. */
 bool hak_os_knows_threads(void);
 
-/* Calls `handler` at a signal whose action is the default one. IGNORED: it is ignored, as nohup makes it; OTHERS: the
- * program has a handler; REFUSED: the system, or libc, lets nobody have one. */
+/* Installs `handler` for a signal that has its default action (TAKEN). Otherwise nothing changes. IGNORED: the signal
+ * is ignored, as after nohup; OTHERS: the program has a handler; REFUSED: the system, or libc, allows no handler. */
 typedef enum {
     HAK_OS_SIGNAL_TAKEN,
     HAK_OS_SIGNAL_IGNORED,
@@ -138,7 +139,7 @@ typedef enum {
     HAK_OS_SIGNAL_REFUSED
 } hak_os_signal_t;
 hak_os_signal_t hak_os_on_signal(int number, void (*handler)(int));
-void hak_os_leave_signal(int number); /* its action is the default one again */
+void hak_os_leave_signal(int number); /* gives the signal its default action again */
 
 /* True when the process calls `handler` at a signal. */
 bool hak_os_handles(int number, void (*handler)(int));

@@ -151,10 +151,11 @@ static bool purges_own_page(void) {
     return is_gone;
 }
 
-/* Old versions of qemu-user report success and do nothing. So the first purge tests it: a word of
- * the range, whose contents are no longer needed, must have become zero. If it has not, the program
- * may have written to the block after it freed it; then a test with an own page decides. A word that was not purged is
- * again what it was: the hardened path knows free blocks to be zero. */
+/* Old versions of qemu-user report success and do nothing. So the first purge tests the kernel: a
+ * word of the range, whose contents are no longer needed, must become zero. If it does not, the
+ * program may have written to the block after it freed it; then a test with a page of HAKMEM's own
+ * decides. If the word was not purged, its old value is restored, since the hardened path relies on
+ * free blocks being zero. */
 HAK_NEXT bool hak_os_purge(void *addr, size_t size) {
     enum { UNKNOWN, NO, YES };
     static _Atomic int works;
@@ -201,13 +202,13 @@ HAK_NEXT void hak_os_zero(void *addr, size_t size) {
 }
 
 HAK_BEHIND bool hak_os_guard(void *addr, size_t size) {
-    static _Atomic bool unknown; /* to an older kernel, which is not asked again */
+    static _Atomic bool unknown; /* an older kernel does not know the call and is not asked again */
     if (hak_load_relaxed(&unknown)) return false;
     HAK_KEEP_ERRNO();
     errno = 0;
     count_call(&hak_os_stats.madvise);
     bool done = madvise(addr, size, GUARD_INSTALL) == 0;
-    /* Locked pages get the same answer: then the next range may not be locked. */
+    /* Locked pages give the same error; then a range of no bytes succeeds, and later ranges are tried. */
     if (!done && errno == EINVAL && madvise(addr, 0, GUARD_INSTALL) != 0)
         hak_store_relaxed(&unknown, true);
     /* Of several pages the first ones may be guards by now. */

@@ -1,4 +1,4 @@
-/* own_word.c: a word that a fork wipes. */
+/* own_word.c: a page with a word that the kernel zeroes in the child of a fork. */
 #include "os/own_word.h"
 
 #include <sys/mman.h>

@@ -82,7 +82,8 @@ size_t hak_maps_threads(void) {
     return (size_t)status.st_nlink - 2; /* its own links are no threads */
 }
 
-/* A dead thread has no memory either, so the kernel is asked by the number of the calling one. */
+/* Names the calling thread, not the process: if the first thread has ended, the kernel finds no memory by its
+ * number. */
 static long copy_out(const struct iovec *to, const struct iovec *of, size_t count) {
     return syscall(SYS_process_vm_readv, hak_os_thread_id(), to, 1, of, count, 0);
 }

@@ -1,4 +1,4 @@
-/* program.c: what the loader knows of the program, and of the file that this code is in. */
+/* program.c: reads the loader's list of files, the program's relocations, and the dynamic section of this file. */
 #include "os/program.h"
 
 #include <elf.h>
@@ -11,16 +11,16 @@
 
 enum { TAGS = DT_JMPREL + 1 };
 
-/* An address of a program's dynamic section. The loader has made it absolute, unless the section cannot be written to. */
+/* An address from the program's dynamic section. The loader has made it absolute, unless the section is read-only. */
 static HAK_COMMON const void *at_address(const struct link_map *program, uintptr_t value) {
     return (const void *)(value < program->l_addr ? program->l_addr + value : value);
 }
 
-/* True when the program asks the loader for pthread_atfork, which glibc has under another name. Goes over the
- * relocations, since no table tells how many symbols there are. */
+/* True when the program imports pthread_atfork, which glibc exports under another name. Reads the relocations, since no
+ * table tells how many symbols there are. */
 static HAK_COMMON HAK_OUT_OF_LINE bool asks_for_fork_handlers(const struct link_map *program) {
     const char *const wanted = HAK_NEAR_TEXT("__register_atfork");
-    uintptr_t values[TAGS] = {0}, relative = 0; /* that many come first, without a name */
+    uintptr_t values[TAGS] = {0}, relative = 0; /* relocations at the beginning, without a name */
     for (const Elf64_Dyn *at = program->l_ld; at->d_tag != DT_NULL; at++) {
         if ((uintptr_t)at->d_tag < TAGS) values[at->d_tag] = at->d_un.d_val;
         if (at->d_tag == DT_RELACOUNT) relative = at->d_un.d_val;

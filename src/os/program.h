@@ -3,9 +3,9 @@
 
 #include "base/base.h"
 
-/* True when somebody may register handlers of forks before the program's first malloc: a library beside libc,
- * the loader and this one, or the program itself, which then asks the loader for the function. True also where the system does
- * not tell. */
+/* True when other code may register fork handlers before the program's first malloc: a library other than libc, the
+ * loader and this one, or the program itself, which then imports the function. Also true if the system does not
+ * tell. */
 bool hak_os_expects_fork_handlers(void);
 
 /* True in a library that dlclose may unmap, with this code in it; false in libhakmem.so and in a

@@ -1,4 +1,4 @@
-/* tasks.c: a look at the threads of the process, and the end of one. */
+/* tasks.c: reads the state of the process's threads; ends a thread. */
 #include "os/tasks.h"
 
 #include <sys/syscall.h>
@@ -6,7 +6,7 @@
 
 #include "os/file.h"
 
-/* Fields of proc_pid_stat(5), counted from the end of the name, which may have any characters: the state is the first. */
+/* Fields of proc_pid_stat(5), counted from the end of the name, since a name may have blanks. The state is field 1. */
 enum { STATE = 1, THREADS = 18, CODE = 50, DIGIT_END = 10 };
 
 typedef struct {
@@ -26,7 +26,7 @@ static bool take_char(char c, void *context) {
     return true;
 }
 
-/* The first thread, which the file is about, stays as a zombie until all others have ended, and counts as one. */
+/* The file describes the first thread, which stays as a zombie until all others have ended, and is counted. */
 bool hak_os_is_last_task(int *status) {
     look_t look = {0};
     hak_os_each_char("/proc/self/stat", take_char, &look);

@@ -1,4 +1,4 @@
-/* tick.c: the rare half of tick.h. */
+/* tick.c: the rarely called functions of tick.h. */
 #include "os/tick.h"
 
 __thread hak_tick_t hak_tick;

@@ -4,21 +4,23 @@
  * and where the return address and the frame pointer of the caller lie. Distributions build without
  * frame pointers, so the tables come first. Code without tables, such as what a just-in-time compiler
  * makes, usually has frame pointers; one counts if it points up the stack and a return address
- * follows it. The trampolines that Python makes for profilers have neither, but the call is all that they do.
+ * follows it. The trampolines that Python makes for profilers have neither; after their call they only return, so the
+ * code behind the call tells the frame (step_by_code).
  *
  * WHERE THE TABLES ARE. _dl_find_object of glibc 2.35 tells without a lock. Elsewhere the file's
  * headers tell, found by /proc/self/maps: dl_iterate_phdr takes a lock that a thread in dlopen may
  * hold while it allocates.
  *
- * RULES. A program has few places from which it calls, so what the tables say about a return address
- * is kept, packed into one atomic word with 24 bits of the address's hash. Threads overwrite each
- * other's words freely. A word that is stale or wrong, once in 2^24, makes a wrong frame and nothing
- * worse: each word of the stack is read only on a page that is known to be readable.
+ * RULES. A program has few return addresses, so the rule that the tables give for each is kept, packed into
+ * one atomic word with 24 bits of the address's hash. Threads overwrite each other's words freely. A word that
+ * is stale, or belongs to another address (once in 2^24), makes a wrong frame and nothing worse: each word of
+ * the stack is read only on a page that is known to be readable.
  *
- * WALKS. A program allocates in few places, and comes to each by few ways. So a walk is kept, too: where it
- * began, and the words that it went by, which are the return addresses and those frame pointers that a rule
- * asked for. Where all of them are the same, so are the frames. A kept walk is one thread's at a time; another
- * one, a handler that interrupts it, and the child of a fork in which its thread is not, do without it. */
+ * WALKS. A program allocates in few places, and reaches each by few paths. So walks are kept, too: where a walk
+ * began, and the words of the stack that it used, which are the return addresses and those frame pointers that
+ * a rule asked for. If all of these words are the same again, so are the frames. One thread at a time has a
+ * kept walk. Other threads, a signal handler that interrupts the thread, and the child of a fork without that
+ * thread walk without it. */
 #include "os/unwind.h"
 
 #include <elf.h>
@@ -33,10 +35,10 @@
 #include "os/unwind_table.h"
 
 enum {
-    RULES_SHIFT = 12, /* log2 of the rules that are kept */
-    DEPTH_MOST = 512, /* frames of one walk, those of our own included */
-    WALKS = 64,       /* that are kept, a power of two */
-    WORDS_MOST = 91,  /* of a kept walk, which has 1.5 KiB then */
+    RULES_SHIFT = 12, /* log2 of the number of kept rules */
+    DEPTH_MOST = 512, /* frames of one walk, HAKMEM's own included */
+    WALKS = 64,       /* kept walks, a power of two */
+    WORDS_MOST = 91,  /* words of a kept walk, which is then 1.5 KiB long */
     WORD = sizeof(uintptr_t),
     CMP_REQUEUE_PRIVATE = 132, /* of futex(2) */
 };
@@ -51,26 +53,27 @@ enum {
 
 /* ---- memory that may not be there ---- */
 
-/* The pages from the caller's own on, upwards, are its stack, and nobody unmaps them. Elsewhere a word may lead to
- * memory that another thread unmaps at any time, as a frame pointer may that code without tables uses for something
- * else: there the kernel copies. */
+/* The pages from the caller's own frame upwards are its stack, which no thread unmaps, and are read directly. All other
+ * words are copied by the kernel, since another thread may unmap them at any time: code without tables may use the
+ * frame pointer for something else. */
 typedef struct {
     uintptr_t stack, known; /* so many bytes of the stack are known to be readable */
     uintptr_t page_size;
     uintptr_t
         code; /* the last page with code that is known to be readable; its call is under way */
-    struct walk *kept; /* gets the words that matter; NULL: nothing is kept */
+    struct walk *kept; /* where the words of this walk are kept; NULL: they are not */
 } reader_t;
 
-enum { NEAR = 64 * 1024 }; /* the longest frame that is looked for page by page */
+enum { NEAR = 64 * 1024 }; /* the longest frame whose pages are tested one by one */
 
-/* The call compares the word with 0, and then wakes no thread and moves none: it changes nothing. */
+/* Asks the kernel by a futex call that compares the word with 0 and wakes and moves no thread, so it changes
+ * nothing. */
 static HAK_OUT_OF_LINE bool is_readable(uintptr_t at) {
     HAK_KEEP_ERRNO();
     return syscall(SYS_futex, at, CMP_REQUEUE_PRIVATE, 0, 0, at, 0) == 0 || errno == EAGAIN;
 }
 
-/* Where a filter refuses the copy, the look alone has to do. */
+/* The kernel copies the word. If a filter of system calls refuses that, the page is tested and then read directly. */
 static bool copy_word(uintptr_t at, uintptr_t *word) {
     HAK_KEEP_ERRNO();
     const struct iovec to = {word, WORD}, from = {(void *)at, WORD};
@@ -147,7 +150,7 @@ static uintptr_t field(uint64_t word, unsigned shift, unsigned bits) {
 
 /* ---- files ---- */
 
-/* As glibc documents it, of which older headers know nothing. */
+/* As glibc documents it; older headers do not declare it. */
 typedef struct {
     unsigned long long flags;
     void *start, *end;
@@ -187,7 +190,7 @@ static HAK_OUT_OF_LINE void find_rule(uintptr_t pc, const uint8_t *tables,
     if (!tables || !hak_unwind_table_read(tables, pc - 1, common, rule)) *rule = no_rule;
 }
 
-/* The packed rule of a return address; 0 when it does not fit, then it is in *rule. */
+/* The packed rule of a return address; 0 if it cannot be packed, then it is in *rule. */
 HAK_FAST_PATH uint64_t rule_of(uintptr_t pc, object_t *object, hak_unwind_common_t *common,
                                hak_unwind_rule_t *rule) {
     if (_dl_find_object) look_up(pc, object);
@@ -207,12 +210,12 @@ typedef struct {
 } word_t;
 
 typedef struct walk {
-    _Atomic uint32_t busy; /* a thread has it; all else is that thread's */
+    _Atomic uint32_t busy; /* a thread has it; the other fields are that thread's */
     uint16_t returns;      /* words from the first on: return addresses, and... */
     uint16_t others;       /* ...from the last on: words by which frames were found */
-    uint16_t inner, count; /* return addresses inside of the site; frames of the answer */
-    uint16_t most;         /* as it was asked for; 0: nothing is kept */
-    bool has_fp;           /* the frame pointer that it began with was asked for */
+    uint16_t inner, count; /* return addresses inside of the site; frames of the result */
+    uint16_t most;         /* the most frames that the caller wanted; 0: nothing is kept */
+    bool has_fp;           /* a rule asked for the frame pointer with which the walk began */
     const void *site;
     uintptr_t sp, fp; /* where it began */
     word_t words[WORDS_MOST];
@@ -220,7 +223,7 @@ typedef struct walk {
 
 static walk_t walks[WALKS] HAK_APART;
 
-/* The walk that may be kept, which is the caller's now; NULL when another has it. */
+/* Claims the kept walk of a site and a stack pointer; NULL if another thread has it. */
 HAK_FAST_PATH walk_t *claim(const void *site, uintptr_t sp) {
     uint64_t hash = ((uintptr_t)site ^ sp << 20) * 0x9E3779B97F4A7C15u;
     walk_t *walk = &walks[hash >> 32 & (WALKS - 1)];
@@ -234,7 +237,7 @@ HAK_FAST_PATH bool are_same(const word_t *words, unsigned count, reader_t *reade
     return true;
 }
 
-/* The number of frames when the walk is the same again, else 0. */
+/* Stores the frames of a kept walk, if its words are the same again. Returns their number, otherwise 0. */
 HAK_FAST_PATH unsigned repeat(const walk_t *walk, reader_t *reader, uintptr_t *frames) {
     if (!are_same(walk->words, walk->returns, reader)) return 0;
     if (!are_same(walk->words + WORDS_MOST - walk->others, walk->others, reader)) return 0;
@@ -243,7 +246,7 @@ HAK_FAST_PATH unsigned repeat(const walk_t *walk, reader_t *reader, uintptr_t *f
     return walk->count;
 }
 
-/* False where nothing is kept. */
+/* True when the walk can keep another word. If it has no room it keeps nothing from then on. */
 static bool has_room(walk_t *walk) {
     if (!walk || walk->returns + walk->others < WORDS_MOST) return walk != NULL;
     walk->most = 0;
@@ -262,11 +265,11 @@ static void note_other(walk_t *walk, uintptr_t at, uintptr_t value) {
 
 typedef struct {
     uintptr_t pc, sp, fp;
-    uintptr_t fp_at; /* where the frame pointer was saved; 0: it is that of the beginning */
-    bool guessed;    /* a frame pointer told pc */
+    uintptr_t fp_at; /* where the frame pointer was saved; 0: the walk began with it */
+    bool guessed;    /* pc was found by a frame pointer */
 } frame_t;
 
-/* The frame pointer tells the next frame. */
+/* Notes that the next frame is found by the frame pointer. */
 static void note_fp(walk_t *walk, const frame_t *frame) {
     if (frame->fp_at)
         note_other(walk, frame->fp_at, frame->fp);
@@ -298,7 +301,7 @@ static void end_kept(walk_t *walk, unsigned inner, unsigned count) {
     if (count == 0) walk->most = 0;
 }
 
-/* By a frame pointer: the caller's, and above it the return address. */
+/* A step by the frame pointer, which points to the caller's one and, above it, the return address. */
 static bool step_by_pointer(reader_t *reader, frame_t *frame) {
     uintptr_t fp, pc, at = frame->fp;
     note_fp(reader->kept, frame);
@@ -309,8 +312,8 @@ static bool step_by_pointer(reader_t *reader, frame_t *frame) {
     return true;
 }
 
-/* By the code behind a call, where that returns at once: `add $n, %rsp; ret`, or `ret` alone. Not where a frame
- * pointer told the return address: if that was no frame pointer, it may be any number. */
+/* A step by the code behind the call, if that returns at once: `add $n, %rsp; ret`, or `ret` alone. Not if the return
+ * address was found by a frame pointer: if that was none, the address may be any number. */
 static bool step_by_code(reader_t *reader, frame_t *frame) {
     enum { ADD_TO_SP = 0xc48348, RET = 0xc3 };
     uintptr_t pc = frame->pc, at = frame->sp;
@@ -332,7 +335,7 @@ static bool step_by_code(reader_t *reader, frame_t *frame) {
     return true;
 }
 
-/* By a rule that cannot be packed. Such a walk is not kept. */
+/* A step by a rule that cannot be packed. Such a walk is not kept. */
 static bool step_by_rule(reader_t *reader, const hak_unwind_rule_t *rule, frame_t *frame) {
     frame_t caller = *frame;
     if (reader->kept) reader->kept->most = 0;

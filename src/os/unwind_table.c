@@ -4,7 +4,7 @@
 #include <string.h>
 
 enum {
-    REMEMBERED = 4, /* states that the program of a table may remember */
+    REMEMBERED = 4, /* states that an entry's program may remember */
 #if defined(__x86_64__)
     REGISTER_FP = 6,
     REGISTER_SP = 7,
@@ -88,8 +88,8 @@ static hak_unwind_base_t base_of(uint64_t number) {
                                    : HAK_UNWIND_NONE;
 }
 
-/* A register and an offset, perhaps the word there: what stacks that are aligned at run time and
- * frames of signals have. Other expressions are not understood. */
+/* Reads an expression that is a register and an offset, perhaps the word there, as for stacks that are
+ * aligned at run time and for frames of signals. Other expressions are not understood. */
 static bool read_expression(bytes_t block, hak_unwind_base_t *base, int64_t *offset, bool *deref) {
     enum { DEREF = 0x06, REGISTER_0 = 0x70, REGISTER_31 = 0x8f };
     uint64_t op = take(&block, 1);
@@ -184,8 +184,8 @@ static bool run_rule(unsigned op, bytes_t *in, const hak_unwind_common_t *common
     }
 }
 
-/* Runs instructions until they are about code more than `distance` bytes behind the function's
- * first. */
+/* Runs instructions up to those about code more than `distance` bytes behind the function's first
+ * byte. */
 static bool run(bytes_t in, const hak_unwind_common_t *common, uint64_t distance,
                 hak_unwind_rule_t *rule) {
     enum { ADVANCE = 1, OFFSET = 2, RESTORE = 3 };

@@ -19,8 +19,8 @@ typedef struct {
     hak_unwind_place_t fp, ra;
 } hak_unwind_rule_t;
 
-/* What the functions of an entry have in common (CIE). Most functions of a file have the same, so it is kept
- * from one look to the next. */
+/* What several functions have in common (CIE). Most functions of a file have the same, so it is kept from one
+ * look to the next. */
 typedef struct {
     const uint8_t *at; /* where it was read; NULL: not yet */
     uint64_t code_step;
