@@ -13,9 +13,9 @@ typedef struct {
 static lane_t lanes[1 << LOCKS_SHIFT] HAK_APART;
 HAK_LOCK_RANKS(lanes_rank, SAMPLES, lanes, sizeof lanes, sizeof(lane_t), NULL);
 
-/* The low bits of the number of the present peak, and the sampled bytes that are in use less than at it. */
+/* The low bits of the number of the present peak, and the gap (peak.h). */
 static _Atomic uint64_t state;
-/* How often those bits have gone half round, or once less: then the highest of them tells. */
+/* Half turns of those bits, or one less; the highest of the bits tells which. */
 static _Atomic uint64_t halves;
 enum { GAP_BITS = 44, HALF_BITS = 64 - GAP_BITS - 1 };
 static const uint64_t gap_mask = ((uint64_t)1 << GAP_BITS) - 1;
@@ -26,10 +26,10 @@ static _Atomic uint64_t peak_bytes, peak_ms, allocated;
 uint64_t hak_peak_bytes(void) { return hak_load_relaxed(&peak_bytes); }
 uint64_t hak_peak_ms(void) { return hak_load_relaxed(&peak_ms); }
 
-/* True when the number is in the half behind that. */
+/* True when `half` is one less than the half turns of the number. */
 static bool is_behind(uint64_t half, uint64_t number) { return (half ^ number >> HALF_BITS) & 1; }
 
-/* The number of the present peak, which never comes again; not 0. */
+/* The whole number of the present peak, which no other peak gets; not 0. */
 static uint64_t present(void) {
     uint64_t now = hak_load_acquire(&halves), half, number;
     do {
@@ -40,7 +40,7 @@ static uint64_t present(void) {
     return 1 + ((half + is_behind(half, number)) << HALF_BITS | (number & half_mask));
 }
 
-/* Who began a peak sees to `halves`, and so do all that begin the next ones. */
+/* Called after a peak has begun: raises `halves` if it is behind. */
 static void turn(void) {
     uint64_t half = hak_load_acquire(&halves);
     if (HAK_UNLIKELY(is_behind(half, hak_load_relaxed(&state) >> GAP_BITS)))
@@ -51,7 +51,7 @@ static hak_lock_t *lock_of(const hak_site_t *site) {
     return &lanes[site->hash >> (64 - LOCKS_SHIFT)].lock;
 }
 
-/* The freed ones first: each was allocated before. */
+/* Reads the freed ones first, since each of them was allocated before. */
 static uint64_t left(const hak_site_t *site, hak_site_sum_t all, hak_site_sum_t freed) {
     uint64_t gone = hak_load_acquire(&site->sums[freed]); /* partner: change */
     uint64_t made = hak_load_acquire(&site->sums[all]);
@@ -63,7 +63,7 @@ static hak_peak_t has_now(const hak_site_t *site) {
                         left(site, HAK_SITE_ALLOC_BYTES, HAK_SITE_FREED_BYTES)};
 }
 
-/* Adds to two sums of a site, which first keeps what it has, unless it has kept that for this peak. */
+/* Adds to two sums of a site. The site first keeps its present values, unless it has kept some for this peak. */
 static void change(hak_site_t *site, hak_site_sum_t objects, hak_site_sum_t bytes,
                    hak_peak_t block) {
     HAK_HOLD(lock_of(site));
@@ -84,7 +84,7 @@ static bool crosses(uint64_t before, uint64_t after, hak_option_t option) {
     return step && before / step != after / step;
 }
 
-/* The bytes by which the peak grows when so many more are in use. */
+/* Notes that `bytes` more are in use; returns the bytes by which the peak grows. */
 static uint64_t raise(uint64_t bytes) {
     uint64_t now = hak_load_relaxed(&state), next, beyond;
     do {

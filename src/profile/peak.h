@@ -1,23 +1,23 @@
 /* peak.h: what each site had in use when the process had most in use.
  *
- * A new peak walks over nothing and stops nobody: it is a number that counts up. A site that changes after a peak
- * first keeps what it has, which is what it had at the peak, and notes the number. So what a site had at the
- * peak is what it kept, if it notes the present number, and what it has otherwise.
+ * A new peak walks over no sites and stops no threads: peaks are numbered. A site that changes after a peak first keeps
+ * its present values, which are its values at the peak, and notes the peak's number. So if a site has noted the number
+ * of the present peak, its values at the peak are the kept ones; otherwise they are its present ones.
  *
- * PROTOCOL. One word has the number and the gap, the sampled bytes by which the process is below its peak. A
- * block that fits into the gap makes it smaller; another one begins a new peak, with the gap 0, in the
- * same step. So no two threads disagree which peak is the highest. Each change of a site's sums of what is
- * in use, and what it keeps before, is one step under the lock of the site; the word changes after that.
- * A call in another thread that is between the two when a peak begins may be missing from it or be in it; no other
- * can. A reader may be a signal handler, so it takes no lock:
+ * PROTOCOL. One word has the number of the present peak and the gap: the sampled bytes by which the process is below
+ * its peak. A block that fits into the gap makes the gap smaller. A larger block begins a new peak, with a gap of 0, in
+ * the same step. So all threads agree which peak is the highest. A change of a site's sums, and keeping the values
+ * before it, is one step under the lock of the site; the word changes after that. If a peak begins while a call in
+ * another thread is between the two, the call's block may or may not be part of the peak; all other blocks are exact. A
+ * reader may be a signal handler, so it takes no lock:
  *   writer, under the lock: 1. the kept values; 2. the noted number (release); 3. the sums (release)
- *   reader: the noted number (acquire); if it is another one, the sums (acquire) and the noted number again:
- *   if that has changed, what is kept counts
+ *   reader: the noted number (acquire); if it is not the present one, the sums (acquire), then the noted number again:
+ *   if that is the present one now, the kept values count
  *
- * The word has 20 bits of the number. A second word counts how often they have gone half round, so that no number
- * comes again: who begins a peak raises it where it is behind, before it begins another one. So it is
- * behind by one at most, as long as fewer than 2^19 threads are between the two. A gap of more than 16 TiB
- * counts as 16 TiB. */
+ * The word has 20 bits of the number. A second word counts half turns of these bits, so that no number is used twice: a
+ * thread that has begun a peak raises the second word, if that is behind, before it can begin another peak. So the
+ * second word is behind by at most one, as long as fewer than 2^19 threads are between the two steps. A gap of more
+ * than 16 TiB counts as 16 TiB. */
 #pragma once
 
 #include "profile/site.h"
@@ -26,8 +26,8 @@ typedef struct {
     uint64_t objects, bytes; /* a sum of weights, and the requested bytes */
 } hak_peak_t;
 
-/* Counts a sampled block for its site and for the peak. True: a profile is to be written, as PROF_GROWTH or
- * PROF_INTERVAL say; of all threads one is told so. */
+/* Counts a sampled block for its site and for the peak. True: a profile is due, as PROF_GROWTH or PROF_INTERVAL say;
+ * only one of all threads gets this result. */
 bool hak_peak_enter(hak_site_t *site, hak_peak_t block, uint64_t now_ms);
 void hak_peak_leave(hak_site_t *site, hak_peak_t block);
 

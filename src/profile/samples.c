@@ -52,8 +52,8 @@ uint64_t hak_sample_weight(size_t size) {
     return (uint64_t)(one / p + 0.5);
 }
 
-/* Blocks that lie side by side have lists side by side. Above 64 MiB the high bits count, too: large
- * blocks begin at multiples of 4 KiB. */
+/* Adjacent blocks have adjacent lists. The address bits above 64 MiB count, too, since large blocks begin at multiples
+ * of 4 KiB. */
 static size_t index_of(const void *block) {
     uintptr_t at = (uintptr_t)block >> STEP_SHIFT;
     return (at ^ at >> LISTS_SHIFT) & (((size_t)1 << LISTS_SHIFT) - 1);
@@ -67,7 +67,7 @@ static uint64_t scaled(uint64_t weight, uint64_t amount) {
     return (uint64_t)((unsigned __int128)weight * amount >> HAK_SITE_WEIGHT_BITS);
 }
 
-/* Inline, as each frame of our own costs the walk as much as one of the program. */
+/* Inline, since a frame of HAKMEM costs the walk as much as one of the program. */
 HAK_FAST_PATH hak_sample_t *make(const void *site, uint64_t weight, size_t requested,
                                  uint32_t class_size) {
     uintptr_t frames[HAK_SITE_DEPTH];
@@ -110,7 +110,7 @@ bool hak_sample_enter(const void *block, const void *site, size_t requested, siz
     hak_add_relaxed(&hak_sample_stats.live, 1);
     bool is_due = hak_peak_enter(sample->site, (hak_peak_t){weight, scaled(weight, requested)},
                                  sample->born_ms);
-    put_in(sample); /* from here on it may be gone */
+    put_in(sample); /* from here on another thread may remove it */
     return is_due;
 }
 

@@ -20,7 +20,7 @@ static uint64_t hash_of(const uintptr_t *frames, unsigned depth, uint32_t size) 
     return hash * 0xBF58476D1CE4E5B9u;
 }
 
-/* The sites from `first` to `end`, which is left out. */
+/* Searches the sites from `first` up to `end`, which is left out. */
 static hak_site_t *find(hak_site_t *first, const hak_site_t *end, const hak_site_t *wanted,
                         const uintptr_t *frames) {
     for (hak_site_t *site = first; site && site != end; site = site->next)

@@ -1,10 +1,9 @@
-/* site.h: the places that allocate, and what the sampled blocks say about them.
+/* site.h: the places that allocate, and sums over their sampled blocks.
  *
- * A site is a call stack and a block size. It is never forgotten, so a profile reads the list without
- * a lock. Sums are estimates: a block of `s` bytes is sampled with probability p = 1 - exp(-s / rate)
- * and stands for 1 / p blocks like it, so every sum has the right expectation, whatever its site, size
- * and thread. `s` are the bytes that its class gives, since those decide p; the requested bytes are
- * multiplied by the same 1 / p. */
+ * A site is a call stack and a block size. It is never removed, so a profile reads the list without a lock. Sums are
+ * estimates: a block of `s` bytes is sampled with probability p = 1 - exp(-s / rate) and stands for 1 / p blocks like
+ * it. So every sum has the right expectation, whatever the site, size and thread. `s` is the size of the block's class,
+ * since that determines p; the requested bytes are multiplied by the same 1 / p. */
 #pragma once
 
 #include "base/base.h"
@@ -14,7 +13,7 @@ enum {
     HAK_SITE_WEIGHT_BITS = 16, /* of a weight behind the point */
 };
 
-/* What sums are kept of; the weights are fixed-point numbers. */
+/* The sums of a site; weights are fixed-point numbers. */
 typedef enum {
     HAK_SITE_ALLOC_OBJECTS, /* weights */
     HAK_SITE_ALLOC_BYTES,   /* requested */
@@ -37,11 +36,11 @@ typedef struct hak_site {
     uintptr_t frames[];
 } hak_site_t;
 
-/* What is in use of stacks that have no site: there is no memory for one, or there are too many. No profile shows it,
- * but the report of leaks adds it. */
+/* The sums of all stacks that have no site, because there is no memory for it or there are too many. No profile shows
+ * them, but the report of leaks adds them. */
 extern hak_site_t hak_site_rest;
 
-/* The site of a stack, made if it is new; hak_site_rest where it cannot be made. */
+/* The site of a stack, made if it is new; hak_site_rest if it cannot be made. */
 hak_site_t *hak_site_of(const uintptr_t *frames, unsigned depth, uint32_t size);
 
 HAK_FAST_PATH void hak_site_add(hak_site_t *site, hak_site_sum_t sum, uint64_t amount) {
