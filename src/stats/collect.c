@@ -49,9 +49,10 @@
 
 static hak_stats_t snapshot HAK_APART; /* snapshot lock */
 
-/* A fork handler may ask, too, whose thread has closed the gate. Who has a lock may wait at that gate, so such a caller
- * takes none: nobody else is in the engine, and it has a place of its own. Its end knows it by the place: in the child of a
- * fork that a signal handler made meanwhile the gate is open by then. */
+/* The thread that has closed the gate may ask for statistics in a fork handler. It must not wait for the snapshot lock,
+ * whose holder may wait at the gate. It needs no lock, since no other thread is in the engine; so it takes none and has
+ * a place of its own. hak_stats_end recognises the caller by the place, not by the gate: in the child of a fork that a
+ * signal handler made meanwhile, the gate is open by then. */
 static hak_stats_t in_fork HAK_APART; /* of the thread that closed the gate */
 
 /* The sums of one class. */
@@ -168,7 +169,7 @@ static uint64_t sum_tiers(const hak_stats_t *stats, unsigned row) {
 #define CLASSES(name) sum_bands(stats, HAK_CLASS_STAT_##name, HAK_CACHED_TIERS)
 #define MID(name) stats->bands[HAK_BAND_MID][HAK_CLASS_STAT_##name]
 #define TIERS(name) sum_tiers(stats, HAK_TIER_STAT_##name)
-/* Of more bytes than an option can say: there is no bound. */
+/* A bound above the largest value that an option can have means that there is none. */
 #define BOUND(bytes) ((bytes) > (uint64_t)1 << 50 ? 0 : (bytes))
 
 static void fill_values(hak_stats_t *stats, const from_t *from) {
@@ -177,7 +178,7 @@ static void fill_values(hak_stats_t *stats, const from_t *from) {
 #include "stats/each_figure.def"
 }
 
-/* Blocks in the rings of threads on the hardened path are neither live nor lost. */
+/* Leaves out large and huge blocks that the hardened path keeps in quarantines: the program has freed them. */
 static void leave_out_kept(from_t *from, hak_cache_t *newest) {
     size_t count[2] = {0}, bytes[2] = {0};
     for (hak_cache_t *cache = newest; cache; cache = cache->next) {

@@ -4,8 +4,9 @@
 #include "stats/stats.h"
 
 /* Collects all figures. They are 11 KB, and a thread's stack may have no more than 16 KB, so they
- * have one static place. It belongs to the caller until hak_stats_end, which gets that pointer; other callers
- * wait. In between the caller must not call code outside the library. */
+ * have one static place. It belongs to the caller until the caller passes the pointer to
+ * hak_stats_end; other callers wait. In between the caller must not call code outside the
+ * library. */
 const hak_stats_t *hak_stats_begin(void);
 void hak_stats_end(const hak_stats_t *stats);
 

@@ -1,5 +1,5 @@
-/* exit.c: the reports of HAKMEM_STATS, HAKMEM_TINY_STATS_DUMP and HAKMEM_WARM_POOL_STATS, after
- * main and all atexit handlers. */
+/* exit.c: writes the reports of HAKMEM_STATS, HAKMEM_TINY_STATS_DUMP and HAKMEM_WARM_POOL_STATS,
+ * after main and all atexit handlers. */
 #include "stats/exit.h"
 
 #include "options/options.h"

@@ -1,9 +1,9 @@
 /* heap_profile.c: writes sites as a heap profile, and as a report of leaks.
  *
- * The form is the text form of gperftools, which pprof reads: for each site what is in use and, in
- * brackets, all that was allocated, then the stack, and at the end the mappings of the process.
- * Sums are estimates already, so the head says "heapprofile", and pprof does not scale them. Lines
- * that begin with # are comments to pprof, and tell the `hakmem` command the rest. */
+ * The format is the text format of gperftools, which pprof reads. It lists for each site what is in
+ * use and, in brackets, all that was allocated, then the stack, and at the end the mappings of the
+ * process. The sums are estimates already, so the head says "heapprofile", and pprof does not scale
+ * them. Lines that begin with # are comments for pprof, and give the `hakmem` command the rest. */
 #include "stats/heap_profile.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@ enum {
     FRAMES_SHOWN = 16,
     MODULE_SIZE = 64,
     END_MS = 5000, /* how long the end of the process waits for a thread that writes a profile */
-    MORE_MOST = 4, /* profiles that a call writes behind its own, as they fell due meanwhile */
+    MORE_MOST = 4, /* profiles that a call writes after its own, because they fell due meanwhile */
 };
 
 /* The process (upper half) and the thread that writes a profile, or 0. With IS_MORE, another
@@ -56,7 +56,7 @@ static uint64_t weighted(const hak_site_t *site, hak_site_sum_t sum) {
     return whole(hak_load_relaxed(&site->sums[sum]));
 }
 
-/* Reads the frees first: other threads go on, and each freed block was allocated before. */
+/* Reads the frees first: other threads keep working, and each freed block was allocated before. */
 static sums_t sums_of(const hak_site_t *site) {
     uint64_t freed = weighted(site, HAK_SITE_FREED_OBJECTS);
     uint64_t freed_bytes = hak_load_relaxed(&site->sums[HAK_SITE_FREED_BYTES]);
@@ -193,7 +193,8 @@ static int write_numbered(void) {
     return write_file();
 }
 
-/* Nobody gets the error of a profile that fell due, so stderr has one line, until one is written again. */
+/* No caller gets the error of a profile that fell due, so one line goes to stderr; no second line until a profile has
+ * been written again. */
 static HAK_SLOW_PATH void write_due(void) {
     static bool is_told; /* of the writer */
     int error = write_numbered();
@@ -301,7 +302,7 @@ static void write_leak(hak_out_t *out, const leak_t *leak) {
 static uint64_t bytes_of(const leak_t *leak) { return leak->lost_bytes + leak->reached_bytes; }
 static uint64_t blocks_of(const leak_t *leak) { return leak->lost + leak->reached; }
 
-/* What the sums have and no stack shows, and what the sums have not. */
+/* Writes what the sums contain but no stack shows, and what the sums do not contain. */
 static void write_unshown(hak_out_t *out, const leak_t *rest, bool told) {
     uint64_t unknown = hak_load_relaxed(&hak_sample_stats.unknown);
     if (blocks_of(rest)) {
@@ -372,7 +373,7 @@ static void on_signal(int number) {
     hak_heap_profile_due();
 }
 
-/* The user asked for profiles at a signal that brings none. */
+/* The user asked for profiles at a signal that HAKMEM cannot handle. */
 static HAK_SLOW_PATH void complain_of_signal(int number, bool is_ignored) {
     int file = hak_stats_stderr();
     if (file < 0) return;
@@ -384,8 +385,7 @@ static HAK_SLOW_PATH void complain_of_signal(int number, bool is_ignored) {
     hak_out_end(&out);
 }
 
-/* An action that is the program's own, by its first lines before this library was loaded, needs no word: the program
- * goes first. */
+/* Installs the handler. If the program has a handler of its own, it takes precedence, and nothing is printed. */
 static void take_signal(int number) {
     switch (hak_os_on_signal(number, on_signal)) {
     case HAK_OS_SIGNAL_IGNORED:

@@ -8,8 +8,8 @@
  * counts up. Returns 0 or an error number; EBUSY while another thread writes a profile. */
 int hak_heap_profile_dump(const char *path);
 
-/* The same to the file of PROF_FILE; stderr tells the error. If another thread is writing a profile, that thread writes
- * this one next. */
+/* The same to the file of PROF_FILE; an error is printed on stderr. If another thread is writing a profile, that thread
+ * writes this one next. */
 void hak_heap_profile_due(void);
 
 /* Whether the sums of sites tell the blocks that the program can still reach from the others. */
@@ -29,5 +29,5 @@ void hak_heap_profile_start(void);
  * the signal. */
 unsigned hak_heap_profile_signal(void);
 
-/* Before the handler's code goes: the signal has its default action again. */
+/* Gives the signal its default action again, before the handler's code is unmapped. */
 void hak_heap_profile_leave_signal(void);
