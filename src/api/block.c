@@ -1,4 +1,4 @@
-/* block.c: classifies a pointer by arithmetic and the map. */
+/* block.c: finds out what a pointer is, by arithmetic, the map, and the owners of the memory. */
 #include "api/block.h"
 
 #include "debug_record/record.h"
@@ -44,7 +44,7 @@ hak_block_t hak_block_in(hak_place_t place, const void *pointer) {
         return block;
     } else if (!find_block(&block, pointer)) {
         block.kind = is_cached ? HAK_KIND_FOREIGN : HAK_KIND_FREED;
-        block.start = NULL; /* of one that was freed */
+        block.start = NULL; /* hak_large_find may have stored that of a freed block */
         block.size = 0;
     } else if (block.start != pointer) {
         block.kind = HAK_KIND_INSIDE;

@@ -37,7 +37,7 @@ typedef struct {
     size_t size; /* usable bytes; 0 when FOREIGN, or when FREED and the size is unknown */
 } hak_block_t;
 
-/* The block there; the second asks for the place, too. */
+/* The block at a pointer. The second finds the place itself. */
 hak_block_t hak_block_in(hak_place_t place, const void *pointer);
 hak_block_t hak_block_of(const void *pointer);
 
@@ -47,6 +47,6 @@ HAK_FAST_PATH bool hak_block_usable(const hak_block_t *block) {
 
 /* True when a debug record at the block's start may belong to the block, or to the previous block
  * there. False in a slab of tiny blocks, since the record may belong to an older mid block that
- * began at the same address; for a block that was cut so short, since others begin in the same 2 KiB;
- * and outside the region. */
+ * began at the same address; for a fine block of at most HAK_TINY_MAX bytes, since others begin in
+ * the same 2 KiB; and outside the region. */
 bool hak_block_has_record(const hak_block_t *block);

@@ -1,4 +1,4 @@
-/* block_record.c: opens, closes and asks the debug records of blocks. */
+/* block_record.c: opens, closes and reads the debug records of blocks. */
 #include "api/block_record.h"
 
 #include "api/block_report.h"

@@ -1,7 +1,7 @@
-/* check_range.c: whether bytes that a call uses lie within one block.
+/* check_range.c: checks that the bytes that a call uses lie within one block.
  *
- * No lock is taken, since copies are made in signal handlers, too. So blocks above 1 MiB and blocks of
- * the program's heaps are not looked at: the first end at a guard page on the hardened path. */
+ * No lock is taken, since signal handlers copy memory, too. So blocks above 1 MiB and fine blocks, such as those of the
+ * program's heaps, are not checked. On the hardened path the former end at a guard page. */
 #include "api/export.h"
 #include "error/error.h"
 #include "hardened/big.h"
@@ -17,14 +17,14 @@ typedef struct {
     bool is_free;
 } range_t;
 
-/* A word or a note tells about a block that the hardened path has allocated. */
+/* Takes in the state word, or the note, of a block that the hardened path has allocated. */
 static void refine(range_t *range, uint64_t word) {
     if (hak_state_of(word) == HAK_STATE_NEVER) return;
     range->is_free = hak_state_of(word) == HAK_STATE_FREE;
     if (!range->is_free && hak_hardened.canary) range->size = hak_state_size(word);
 }
 
-/* What lies behind the last block of a slab, or before its first one, is not part of a block. */
+/* The block of a slab at an address. Behind the last block and before the first one there is none. */
 static range_t in_slab(const char *pointer, unsigned class_index) {
     const hak_class_t *info = &hak_classes[class_index];
     uint32_t offset = hak_block_offset((uintptr_t)pointer, info);

@@ -25,8 +25,9 @@
 #endif
 #define HAK_TWIN(type, name, parameters) HAK_TWIN_NAMED(type, name, name, parameters)
 
-/* glibc exports malloc and its family also as __libc_malloc and so on. Wrappers of malloc call these names for the "real"
- * functions, and hand the blocks to free, malloc_usable_size or memalign, which are ours: then so must these be. */
+/* glibc also exports malloc and its family as __libc_malloc and so on. Wrappers of malloc call these names for the
+ * "real" functions, and pass the blocks to free or malloc_usable_size, which are HAKMEM's. So these names must be
+ * HAKMEM's, too. */
 #if defined(__GLIBC__)
 #define HAK_LIBC_TWIN(type, name, parameters) HAK_TWIN_NAMED(type, __libc_##name, name, parameters)
 #else

@@ -27,7 +27,7 @@ void hak_hardened_start(void) {
     hak_hardened_switch_on();
     hak_cache_t *cache = hak_cache_own();
     if (!cache) return;
-    hak_cache_flush_all(cache); /* what the loader has freed before */
+    hak_cache_flush_all(cache); /* blocks that the loader has freed before */
     hak_cache_reset(cache);
 }
 
@@ -44,7 +44,8 @@ HAK_FAST_PATH hak_quarantine_t *quarantine_of_thread(void) {
     return HAK_LIKELY(quarantine != NULL) ? quarantine : make_quarantine();
 }
 
-/* That of a path that has all parts or asks for each: NULL as above, and where not all parts are on. */
+/* The quarantine for a path with all parts (`all`), NULL if not all are on; or for one that tests each part. NULL if
+ * there is none yet. */
 HAK_FAST_PATH hak_quarantine_t *quarantine_for(bool all) {
     return all ? hak_cache->quick : hak_load_relaxed(&hak_cache->quarantine);
 }
@@ -53,14 +54,15 @@ static unsigned home(void) { return hak_cache->shard; }
 
 /* ---- allocation ----
  *
- * Small blocks take a path that calls nothing, and so saves no registers; the rest is a tail call.
- * It is compiled twice: with all parts of the profile, and with those that the options say. While the heap
- * profiler samples, hak_hardened.all is false and each call comes to alloc_counted or free_counted; so
- * with all parts there is no instruction for it. A sampled block is cut as any other one. */
+ * Small blocks take a path that calls no function and so saves no registers; other cases are tail calls.
+ * The path is compiled twice: for all parts of the profile, and for the parts that the options choose. While
+ * the heap profiler samples, hak_hardened.all is false, and each call comes to alloc_counted or
+ * free_counted. So the path with all parts has no instruction for samples. A sampled block is an ordinary
+ * block of a slab. */
 
 #define PART(name) (all || hak_hardened.name)
 
-/* A block that leaves its stock, whatever it contains and whichever parts are on. */
+/* Prepares a block that leaves its stock for the program, whatever it contains and whichever parts are on. */
 static HAK_OUT_OF_LINE void *hand_out(hak_entry_t entry, const hak_class_t *info, size_t size,
                                       bool zero, hak_origin_t origin) {
     if (hak_hardened.check_freed && hak_load_relaxed(entry.at) != HAK_STATE_FRESH)
@@ -72,7 +74,7 @@ static HAK_OUT_OF_LINE void *hand_out(hak_entry_t entry, const hak_class_t *info
     return entry.block;
 }
 
-/* A refill is due, or the thread has no quarantine. */
+/* Allocates a block when a refill is due, or the thread has no quarantine. */
 static HAK_OUT_OF_LINE void *refill(unsigned class_index, size_t size, bool zero,
                                     hak_origin_t origin) {
     hak_entry_t entry = {NULL, NULL};
@@ -96,8 +98,8 @@ static void *alloc_class(unsigned class_index, size_t size, bool zero, hak_origi
                     origin);
 }
 
-/* `size` is 1 to TINY_MAX - 1, and so is `room`: the block's class is that of a request of so many bytes. A block that is
- * not zero is FRESH, or was written to. */
+/* `size` and `room` are 1 to HAK_TINY_MAX - 1; `room` determines the class. A block that is not zero is FRESH, or was
+ * written to after its free. */
 HAK_FAST_PATH void *alloc_small(hak_quarantine_t *quarantine, size_t size, size_t room, bool zero,
                                 hak_origin_t origin, bool all) {
     size_t offset = hak_hardened.route[(room + PART(canary) - 1) >> 3];
@@ -158,7 +160,7 @@ static HAK_OUT_OF_LINE void *alloc_parts(size_t size) {
     return alloc_small(quarantine_for(false), size, size, false, HAK_ORIGIN_MALLOC, false);
 }
 
-/* The same while blocks are sampled: the block is counted when it is there. One of no bytes is none. */
+/* The same while blocks are sampled: the block is counted after it was allocated. Blocks of 0 bytes do not count. */
 static HAK_OUT_OF_LINE void *alloc_counted(size_t size, size_t align, bool zero,
                                            hak_origin_t origin, const void *site) {
     hak_spot_t spot;
@@ -181,13 +183,13 @@ void *hak_hardened_malloc(size_t size, const void *site) {
 }
 
 void *hak_hardened_malloc_quick(size_t size, const void *site, const hak_cache_t *cache) {
-    (void)site; /* it keeps the others in the registers in which hak_allocate_small got them */
+    (void)site; /* keeps the others in the registers that hak_allocate_small got them in */
     if (HAK_UNLIKELY(size == 0)) return alloc_other(size, 1, false, HAK_ORIGIN_MALLOC);
     return alloc_small(cache->quick, size, size, false, HAK_ORIGIN_MALLOC, true);
 }
 
-/* A block of so many bytes and its canary has a class whose blocks are all aligned, as in hak_class_of_aligned. If the
- * sum wraps, the size is not small. */
+/* The number of bytes whose class, with the canary, has only aligned blocks, as in hak_class_of_aligned. If the sum
+ * wraps, `size` is not small. */
 static size_t room_at(size_t size, size_t align) { return hak_align_up(size + 1, align) - 1; }
 
 void *hak_hardened_alloc(size_t size, size_t align, bool zero, hak_origin_t origin,
@@ -201,7 +203,7 @@ void *hak_hardened_alloc(size_t size, size_t align, bool zero, hak_origin_t orig
 
 /* ---- free ---- */
 
-/* False when the function or the size that a caller says does not match the block. */
+/* False when the freeing function, or the size that the caller says, does not match the block. */
 HAK_FAST_PATH bool matches(const char *function, size_t size, hak_origin_t origin, size_t said) {
     return !hak_hardened.match || HAK_LIKELY(origin == hak_hardened_origin_of(function) &&
                                              (said == (size_t)HAK_ANY_SIZE || said == size));
@@ -225,7 +227,7 @@ static void free_empty(void *pointer, const char *function, size_t said) {
         hak_hardened_report_pointer(function, pointer);
 }
 
-/* Frees what is no block of a class. */
+/* Frees a pointer that is no block of a class. */
 static HAK_OUT_OF_LINE void free_other(void *pointer, const char *function, size_t said) {
     if (hak_empty_has(pointer)) {
         free_empty(pointer, function, said);
@@ -276,8 +278,8 @@ static HAK_OUT_OF_LINE void keep_block(hak_entry_t entry, unsigned class_index) 
     purge_if_gave(quarantine);
 }
 
-/* What is not free, and not in use either, was allocated before the hardened path was switched on, or
- * is freed by mistake. */
+/* Frees a block that is not in use. It was allocated before the hardened path was switched on, or the free is a
+ * mistake. */
 static HAK_SLOW_PATH void free_unused(void *pointer, const char *function, const hak_spot_t *spot) {
     if (hak_state_of(spot->word) != HAK_STATE_NEVER ||
         !release_old(pointer, spot->class_index, hak_unit_of(pointer), spot->info, spot->index))
@@ -305,7 +307,8 @@ static HAK_OUT_OF_LINE void free_any(void *pointer, const char *function, size_t
     }
 }
 
-/* The rare ends of free_small. The first: the block's class is not light; the second: its canary is damaged. */
+/* The rare ends of free_small: `keep` for a block whose class is not light, `keep_damaged` for a damaged canary,
+ * `leave` for a full stock. */
 static HAK_OUT_OF_LINE void keep(hak_quarantine_t *quarantine, char *block, _Atomic uint32_t *at,
                                  hak_class_stock_t *stock) {
     if (hak_hardened.zero) hak_zero(block, stock->size, &hak_hardened.wide);
@@ -332,7 +335,8 @@ HAK_FAST_PATH hak_rest_t exchange(hak_quarantine_t *quarantine, hak_rest_t rest)
     return hak_quarantine_exchange(quarantine, rest, at & hak_hardened.quarantine_mask);
 }
 
-/* With all parts: zeroes a light block; false for another one. One comparison tells that a block is light and wide. */
+/* With all parts: zeroes a light block; false for any other one. One comparison tells that a block is light and
+ * wide. */
 HAK_FAST_PATH bool zero_light(void *block, size_t size) {
     if (size <= 32) {
         hak_zero(block, size, &hak_hardened.wide);
@@ -404,7 +408,7 @@ static HAK_OUT_OF_LINE void free_parts_by(void *pointer, const char *function, s
     free_small(pointer, function, said, false);
 }
 
-/* True for a block in use that stays so, since the function or the size does not match it. */
+/* True for a block in use that will stay so, since the function or the size does not match it. */
 static HAK_BEHIND bool is_refused(const void *pointer, const char *function, size_t said) {
     hak_spot_t spot;
     if (hak_spot_find(pointer, &spot))

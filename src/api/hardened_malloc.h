@@ -10,35 +10,35 @@
 /* Switches the path on. Called once, by the constructor, if the options ask for it. */
 void hak_hardened_start(void);
 
-/* `size` bytes at a multiple of `align`, a power of two; zeroed if told so. NULL with ENOMEM. The first
- * is malloc; the second one as hak_allocate_small, in a thread whose cache has `quick`. `site`: as in malloc.h,
- * for the heap profiler. */
+/* Allocate `size` bytes at a multiple of `align`, a power of two; zeroed if `zero`. NULL with ENOMEM. The first
+ * is malloc. The second is hak_allocate_small for a thread whose cache has `quick`. `site`: as in malloc.h, for
+ * the heap profiler. */
 void *hak_hardened_malloc(size_t size, const void *site);
 void *hak_hardened_malloc_quick(size_t size, const void *site,
                                 const hak_cache_t *cache); /* up to HAK_SMALL_MAX bytes */
 void *hak_hardened_alloc(size_t size, size_t align, bool zero, hak_origin_t origin,
                          const void *site);
 
-/* Free a block, not NULL: the first one for free(); the other for a public function that is named
- * "free...", "realloc", "operator delete" or "operator delete[]", of a block that has `size` bytes, says
- * the caller, or HAK_ANY_SIZE. */
+/* Free a block that is not NULL. The first serves free(). The other serves the public functions whose names are
+ * "free...", "realloc", "operator delete" and "operator delete[]"; `size` is what the caller says the block has,
+ * or HAK_ANY_SIZE. */
 void hak_hardened_free(void *pointer);
 void hak_hardened_free_by(void *pointer, const char *function, size_t size);
 
-/* free() as hak_free_at, in such a thread; `offset` is that of the magazine, `quarantine` the cache's. */
+/* free() as hak_free_at, in a thread whose cache has `quick`: `quarantine`. `offset` is that of the magazine. */
 void hak_hardened_free_quick(void *pointer, size_t offset, size_t unit,
                              hak_quarantine_t *quarantine);
 
 /* As realloc(3); `pointer` is not NULL, `size` not 0. */
 void *hak_hardened_realloc(void *pointer, size_t size, const void *site);
 
-/* Bytes that the program may use of the block in use that starts at `pointer`, 0 for NULL; reports a pointer
- * that is none. `row`: that of its class, where a block of one may start; else the first one. */
+/* Bytes that the program may use of the block in use that starts at `pointer`; 0 for NULL. Reports any other
+ * pointer. `row` is that of the block's class; the first row if no block of a class can start there. */
 size_t hak_hardened_usable(const void *pointer, const hak_class_t *row);
 
-/* The same for any block in use, which may have no byte: false when none begins there, which is reported as
- * wrong use of a public function. */
+/* The same for any block in use, also one of 0 bytes. False when none begins there; this is reported as a wrong
+ * call of `function`. */
 bool hak_hardened_find(const void *pointer, const char *function, size_t *size);
 
-/* The block in use that contains `pointer`, and these bytes; false when there is none. */
+/* The start and the usable bytes of the block in use that contains `pointer`; false when there is none. */
 bool hak_hardened_bounds(const void *pointer, void **start, size_t *size);

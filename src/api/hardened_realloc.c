@@ -18,15 +18,15 @@
 #include "profile/samples.h"
 #include "thread/purge_trigger.h"
 
-/* A block in use that is none of those of hak_spot_find_used. */
+/* A block in use that hak_spot_find_used does not find. */
 typedef struct {
-    size_t size;   /* requested; of an old one, all of it */
-    uint64_t note; /* of a block above 64 KiB; else 0 */
+    size_t size;   /* requested bytes; of an old block, all bytes */
+    uint64_t note; /* of a block above 64 KiB; otherwise 0 */
     bool empty;    /* a block of 0 bytes */
     bool old;      /* allocated before the hardened path was switched on */
 } found_t;
 
-/* Any other; false when there is none in use. */
+/* Finds such a block; false when none in use begins there. */
 static bool find_other(const void *pointer, found_t *found) {
     hak_spot_t spot;
     *found = (found_t){.empty = hak_empty_has(pointer)};
@@ -44,7 +44,7 @@ static bool find_other(const void *pointer, found_t *found) {
     return found->old || hak_state_of(found->note) == HAK_STATE_USED;
 }
 
-/* Bytes that the program may use: without a canary more than it has asked for. */
+/* Bytes that the program may use: without a canary, the whole block. */
 HAK_FAST_PATH size_t usable_of_class(const hak_spot_t *spot) {
     return hak_hardened.canary ? hak_state_size(spot->word) : spot->info->size;
 }
@@ -95,7 +95,7 @@ static void *resize_big(void *block, uint64_t note, size_t size,
     return moved;
 }
 
-/* What makes a block shorter where it is; false when it cannot. `what`: found for it. */
+/* Makes a block shorter in place; false when it cannot. `what`: what is known of the block. */
 typedef bool (*shorten_t)(void *block, const void *what, size_t size);
 
 static bool shorten_class(void *block, const void *spot, size_t size) {
@@ -108,7 +108,7 @@ static bool shorten_other(void *block, const void *what, size_t size) {
            (hak_state_of(note) == HAK_STATE_USED && resize_big(block, note, size, hak_big_shorten));
 }
 
-/* As in realloc.c: a block that is to become smaller stays where there is no memory for another one. */
+/* As in realloc.c: a block that is to become smaller stays if there is no memory for another one. */
 static void *move(void *pointer, size_t old, size_t size, shorten_t shorten, const void *what,
                   const void *site) {
     void *moved = hak_hardened_malloc(size, site);
@@ -124,7 +124,7 @@ static HAK_SLOW_PATH void *refuse_mismatch(const void *block, size_t size, hak_o
     return NULL;
 }
 
-/* Resizes a block above 64 KiB without a copy, or NULL; its sample goes, as that of other processes does. */
+/* Resizes a block above 64 KiB without a copy, or returns NULL. As in realloc.c, its sample ends. */
 static void *resize_in_place(void *pointer, uint64_t note, size_t size, const void *site) {
     if (hak_state_of(note) != HAK_STATE_USED || size < HAK_CLASS_MAX) return NULL;
     hak_sample_t *sample = hak_samples_on() ? hak_sample_take(pointer) : NULL;

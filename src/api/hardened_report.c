@@ -1,4 +1,4 @@
-/* hardened_report.c: the diagnoses of the hardened path. */
+/* hardened_report.c: prints the diagnoses of the hardened path. */
 #include "api/hardened_report.h"
 
 #include "api/block.h"

@@ -1,6 +1,7 @@
-/* hardened_report.h: the diagnoses of the hardened path: a line each, and the end of the process or not.
+/* hardened_report.h: the diagnoses of the hardened path. Each prints a line; HAKMEM_ON_ERROR says whether the
+ * process ends.
  *
- * `function` is the public function that was called, `block` and `size` are its block. */
+ * `function` is the name of the public function that was called; `block` and `size` are the block that it got. */
 #pragma once
 
 #include "base/base.h"

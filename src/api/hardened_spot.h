@@ -9,8 +9,8 @@ typedef struct {
     const hak_class_t *info;
     unsigned class_index;
     uint32_t index;
-    _Atomic uint32_t *at; /* its word; NULL for none */
-    uint32_t word;        /* what it is; NEVER for none */
+    _Atomic uint32_t *at; /* its state word; NULL: it has none */
+    uint32_t word;        /* the word's value; NEVER if there is none */
 } hak_spot_t;
 
 /* False when no block of a class starts there. */

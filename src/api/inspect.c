@@ -1,4 +1,4 @@
-/* inspect.c: the public functions that look into the heap: hakmem_verify, hakmem_bounds; and hakmem_version. */
+/* inspect.c: the public functions hakmem_verify, hakmem_bounds and hakmem_version. */
 #include "api/block.h"
 #include "api/export.h"
 #include "api/hardened_malloc.h"

@@ -1,19 +1,20 @@
-/* leaks.c: which blocks the program can still reach when it ends, and which it has lost.
+/* leaks.c: finds out which blocks the program can still reach when it ends, and which it has lost.
  *
- * A word that could be an address in a block in use keeps that block, whatever the word is: nobody knows
- * types. The search begins in what the program has written in its private memory, which is data,
- * stacks, TLS and mappings, and in the caller's registers; it goes on in each block that it finds. It
- * leaves out the heap itself, HAKMEM's records and freed mappings, and the dead part of the stack.
+ * A word that could be an address in a block in use reaches that block, whatever the word means: types are not known.
+ * The search begins in what the program has written to its private memory (data, stacks, TLS and mappings) and in the
+ * caller's registers; it continues in each block that it finds. It leaves out the heap itself, HAKMEM's records and
+ * kept mappings, and the dead part of the stack.
  *
- * The program may have made a page of its own block inaccessible, as below a coroutine's stack, so a block is
- * read by the kernel, or where the kernel says that the page can be read: it is asked once for each unit.
+ * The program may have made a page of its own block inaccessible, for instance below a coroutine's stack. So either the
+ * kernel copies a block, or the search reads pages of which the kernel has said that they can be read; it asks once for
+ * each unit.
  *
- * It needs a process that stands still: no other thread, and HAKMEM's helper outside the gate. Otherwise a
- * pointer could move from where the search comes later to where it has been. Then it says so and finds
- * nothing.
+ * The process must stand still: no other thread runs, and HAKMEM's helper is outside the gate. Otherwise a pointer
+ * could move from a place that the search has not reached to one that it has passed. If the process does not stand
+ * still, the report says so, and nothing is searched.
  *
- * Memory: 24 bytes for each block found, of at most twice as many as have samples and 2^20 more, and 4 for
- * each unit. */
+ * Memory: room for as many blocks as there are samples and 2^20 more, rounded up to a power of two, of 24 bytes each;
+ * and 4 bytes for each unit. */
 #include "api/leaks.h"
 
 #include <string.h>
@@ -45,7 +46,7 @@ typedef struct {
     size_t size;
 } found_t;
 
-/* All of the thread that ends the process. */
+/* Used only by the thread that ends the process. */
 static struct {
     range_t *ranges; /* of HAKMEM's memory, by address */
     size_t range_count, range_most;
@@ -53,8 +54,8 @@ static struct {
     size_t found_count, found_most;
     uint32_t *slots; /* by a hash of the start: 1 + its place in `found` */
     uint32_t *units; /* by number: IS_KNOWN, and a bit for each page that can be read */
-    uintptr_t stack; /* what is below it in the same mapping is dead */
-    size_t unread;
+    uintptr_t stack; /* below it, in the same mapping, the stack is dead */
+    size_t unread;   /* bytes of shared memory, which are not searched */
     bool failed, overflowed;
 } search HAK_APART;
 
@@ -197,8 +198,9 @@ static void look_in_pages(uintptr_t at, uintptr_t end) {
     }
 }
 
-/* Many blocks share a unit, and a call of the kernel for each would be too many. Larger blocks may have pages
- * that were never touched. A sampled block between guard pages is in no unit. */
+/* Reads short blocks directly: many of them share a unit, and a system call for each would be too many. Larger blocks
+ * may have pages that were never touched, so the kernel copies them. A sampled block between guard pages is in no
+ * unit. */
 static void look_in_block(const found_t *block) {
     uintptr_t end = block->start + block->size;
     if (block->size < READ_DIRECTLY && hak_region_unit_of((const void *)block->start))

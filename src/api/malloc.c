@@ -51,8 +51,7 @@ __attribute__((constructor)) static void prepare(void) {
     hak_region_prepare();
     if (HAK_UNLIKELY(hak_option_source(HAK_OPTION_ERROR_FILE) != HAK_SOURCE_DEFAULT))
         hak_error_set_describe(hak_describe);
-    if (HAK_UNLIKELY(hak_option(HAK_OPTION_HARDENED) != 0))
-        hak_hardened_start(); /* its code is behind */
+    if (HAK_UNLIKELY(hak_option(HAK_OPTION_HARDENED) != 0)) hak_hardened_start();
     if (HAK_UNLIKELY(hak_sampler_is_wanted())) hak_malloc_sampled_start();
     if (hak_os_expects_fork_handlers()) hak_fork_install();
     if (HAK_UNLIKELY(hak_option(HAK_OPTION_MID_DYN1) > 0))
@@ -72,8 +71,8 @@ static HAK_BEHIND void report(void *unused) {
 int __cxa_atexit(void (*function)(void *), void *argument, void *file);
 #endif
 
-/* Removes what would run this code after the library is unmapped. Fork handlers are removed with the library
- * (thread/fork.c), and such a library has no helper thread. */
+/* Removes what would run this code after dlclose has unmapped the library. The fork handlers are removed with the
+ * library (thread/fork.c), and a library that may be unmapped has no helper thread. */
 static HAK_BEHIND void forsake(void) {
     hak_thread_forsake();
     hak_heap_profile_leave_signal();
@@ -81,12 +80,13 @@ static HAK_BEHIND void forsake(void) {
 }
 
 /* Runs after main and all atexit handlers, in each process that ends by exit() or a return from
- * main, children of a fork included; not in one that _exit or a signal ends. In a library that has the archive
- * in it, also when dlclose unmaps it: threads that used it end later.
+ * main, children of a fork included; not in a process that _exit or a signal ends. If the archive is
+ * linked into a library, it also runs when dlclose unmaps that library; threads that used it end later.
  *
- * Libraries that the loader puts behind this one free their blocks in destructors that run later. glibc's exit()
- * calls what is registered meanwhile once all destructors have run, and has a free slot for it, so that nothing is
- * allocated: that of the loader's own handler, which runs now. musl's exit() does not: there the reports are of now. */
+ * Libraries whose destructors run after this one free their blocks then. So with glibc the reports are written later
+ * still: exit() calls a handler that is registered now after all destructors. To register it allocates nothing, since
+ * the slot of the loader's own handler, which is running, is free. musl's exit() does not do this; there the reports
+ * show the state at this moment. */
 __attribute__((destructor)) static void finish(void) {
     const bool goes = hak_os_may_be_unloaded();
     if (HAK_UNLIKELY(goes)) forsake();
@@ -137,7 +137,7 @@ HAK_SLOW_PATH void *hak_out_of_memory(void) {
     return NULL;
 }
 
-/* Counts a call under the class of the block, which may differ from the class of the size. */
+/* Counts a call under the class of the block, which may differ from that of the requested size. */
 static void count_call(const hak_block_t *block, int call) {
     (void)block, (void)call;
     HAK_COUNT_CALL(block->kind == HAK_KIND_CACHED ? block->class_index : HAK_CLASS_LARGE, call);
@@ -181,7 +181,8 @@ static HAK_OUT_OF_LINE void *find_large(size_t size, size_t align, bool zero) {
     return served(block);
 }
 
-/* Where addresses are short: a block that is cut to measure. */
+/* If address space is scarce: a fine block (large/fine_grain.h) or, as a last resort, one of a new slab. Otherwise
+ * NULL. */
 static HAK_BEHIND void *from_fine(hak_cache_t *cache, unsigned class_index, size_t size,
                                   size_t align, bool *zeroed) {
     if (!hak_shard_leaves(class_index)) return NULL;
@@ -189,7 +190,7 @@ static HAK_BEHIND void *from_fine(hak_cache_t *cache, unsigned class_index, size
     return block ? block : hak_shard_take_last(cache ? cache->shard : 0, class_index, zeroed);
 }
 
-/* What is left when slabs have no block: the same again after memory was given back. */
+/* Tried when slabs have no block: a fine block; then everything again, after memory was given back. */
 static HAK_BEHIND void *refill_last(hak_cache_t *cache, unsigned class_index, size_t size,
                                     size_t align, bool *zeroed) {
     void *block = from_fine(cache, class_index, size, align, zeroed);
@@ -273,7 +274,7 @@ static size_t size_of_block(const void *block) {
                                                       : hak_block_of(block).size;
 }
 
-/* The blocks of a magazine are of its class; one that comes from elsewhere may be longer. */
+/* A block from a magazine has the magazine's class; a block from elsewhere may be longer. */
 HAK_FAST_PATH void *find_zeroed(size_t size, const void *site) {
     bool zeroed = false;
     if (above_classes(size)) return allocate_large(size, 1, true, site);
@@ -313,25 +314,25 @@ static HAK_OUT_OF_LINE void *allocate(size_t size, const void *site) {
     return allocate_class(class_index, size, 1, NULL, site);
 }
 
-/* For the debug build, which times each pop: a closer look begins with one. */
+/* In the debug build, which times each pop: the slower path pops as well, and must not be timed twice. */
 HAK_FAST_PATH bool has_cached(unsigned class_index) {
     void **top = hak_load_relaxed(&hak_cache->magazines[class_index].top);
     return top && *top;
 }
 
-/* A cached block of a class beyond the routing table, and the class, read once, since it may become the
- * dynamic one at any time: what comes here most often. NULL: a closer look must decide. On the hardened path, and
- * where blocks of a class have debug records, its magazines have no stacks. */
+/* Pops a cached block above HAK_SMALL_MAX bytes, which is the most frequent case here, and stores its class in *found.
+ * The class is read once, since the size may get the dynamic class at any time. NULL: the slower path decides. There
+ * are no such blocks on the hardened path, and none in classes with debug records: those magazines have no stacks. */
 HAK_FAST_PATH void *pop_above_small(size_t size, unsigned *found) {
     if (size - (HAK_SMALL_MAX + 1) > HAK_CLASS_MAX - (HAK_SMALL_MAX + 1)) return NULL;
-    if (HAK_UNLIKELY(!hak_option(HAK_OPTION_WRAP_L2))) return NULL; /* it may have changed */
+    if (HAK_UNLIKELY(!hak_option(HAK_OPTION_WRAP_L2))) return NULL; /* may change at any time */
     if (hak_sampler_on() || HAK_UNLIKELY(hak_is_set(&hak_live_on))) return NULL;
     const unsigned class_index = *found = hak_class_of(size);
     if (HAKMEM_DEBUG && !has_cached(class_index)) return NULL;
     return pop_timed(class_index);
 }
 
-/* On the hardened path every call comes here, and so saves no registers. */
+/* On the hardened path every call comes here; so this function saves no registers. */
 void *hak_allocate(size_t size, const void *site) {
     unsigned class_index;
     void *block = pop_above_small(size, &class_index);
@@ -339,8 +340,8 @@ void *hak_allocate(size_t size, const void *site) {
     return hak_hardened_on() ? hak_hardened_malloc(size, site) : allocate(size, site);
 }
 
-/* Here, and in hak_free_at, the quarantine that shows that all parts of the hardened path are on is asked for first: what
- * they need is in registers by now. */
+/* `cache->quick` is not NULL if all parts of the hardened path are on. It is tested first here and in hak_free_at: the
+ * arguments of the hardened function are still in registers. */
 HAK_OUT_OF_LINE void *hak_allocate_small(size_t size, const void *site, const hak_cache_t *cache) {
     if (HAK_UNLIKELY(cache->quick != NULL)) return hak_hardened_malloc_quick(size, site, cache);
     return hak_hardened_on() ? hak_hardened_malloc(size, site) : allocate(size, site);
@@ -354,7 +355,7 @@ static HAK_OUT_OF_LINE void *allocate_zeroed(size_t size, const void *site) {
     return find_zeroed(size, site);
 }
 
-/* The blocks of a magazine are of its class; one that comes from elsewhere may be longer. */
+/* A block from a magazine has the magazine's class; a block from elsewhere may be longer. */
 HAK_OUT_OF_LINE void *hak_allocate_zeroed(size_t size, const void *site) {
     unsigned class_index;
     void *block = pop_above_small(size, &class_index);
@@ -377,8 +378,7 @@ HAK_FAST_PATH void count_freed_whole(bool is_mapping) {
     HAK_COUNT_CALL(HAK_CLASS_LARGE, HAK_CALL_FREED);
 }
 
-/* Frees a huge block, which has no unit, or a large block without a debug record; false when none in use
- * begins there. */
+/* Frees a huge block, which has no unit, or a large or fine block. False when no block in use begins there. */
 HAK_FAST_PATH bool release_whole(void *pointer, const hak_unit_t *unit) {
     size_t size;
     if (!unit) {
@@ -394,8 +394,8 @@ HAK_FAST_PATH bool release_whole(void *pointer, const hak_unit_t *unit) {
     return true;
 }
 
-/* Frees a block of a class; false when it is one of the newest blocks of its magazine, or of the depot: a
- * double free. */
+/* Frees a block of a class. False for a double free: the block is one of the newest of its magazine, or of the
+ * depot. */
 static bool release_cached(void *pointer, const char *function, const hak_block_t *block,
                            size_t size) {
     hak_cache_t *cache = hak_thread_cache_of_free();
@@ -410,8 +410,8 @@ static bool release_cached(void *pointer, const char *function, const hak_block_
     return true;
 }
 
-/* Finds a block of a class by the map alone. The descriptor of its slab is written by the CPU that the slab is at
- * home on, and each read by another one would take the line from there. */
+/* Finds a block of a class by the map alone. The descriptor of the slab is not read: the CPUs of the slab's home write
+ * to it, and a read on another CPU would take the cache line from them. */
 static bool find_cached(void *pointer, hak_block_t *block) {
     uintptr_t unit = hak_unit_number(pointer);
     if (HAK_UNLIKELY(!hak_is_below(unit, &hak_map.unit_end))) return false;
@@ -423,7 +423,8 @@ static bool find_cached(void *pointer, hak_block_t *block) {
     return true;
 }
 
-/* Frees what the map does not know as a block of a class; false, and what it is, if it is no block in use. */
+/* Frees a pointer that is no block of a class according to the map. False if it is no block in use; *block then says
+ * what it is. */
 static bool release_by_owner(void *pointer, const char *function, hak_block_t *block, size_t size) {
     hak_place_t place = hak_block_place(pointer);
     bool is_whole = !place.unit || (place.class_index == HAK_CLASS_LARGE && !hak_records_on());
@@ -433,8 +434,8 @@ static bool release_by_owner(void *pointer, const char *function, hak_block_t *b
     return !hak_block_record_close(function, block, size) || release_whole(pointer, block->unit);
 }
 
-/* Frees a pointer that no push served, or reports it. A large or huge block that was not in use when
- * its owner looked is not tried again: by now it may be another thread's. */
+/* Frees a pointer that no magazine takes, or reports it. If the owner of a large or huge block finds it not in use, the
+ * free is not tried again: by now the block may belong to another thread. */
 static HAK_OUT_OF_LINE void release_other(void *pointer, const char *function, size_t size) {
     HAK_COUNT_WAY(HAK_WAY_FREE_SLOW);
     if (hak_guard_sample_has(pointer)) {
@@ -450,7 +451,7 @@ static HAK_OUT_OF_LINE void release_other(void *pointer, const char *function, s
     hak_block_report(function, pointer, &block);
 }
 
-/* Apart, so that the common half needs no registers of its caller. */
+/* Out of line, so that the common half saves no registers. */
 static HAK_OUT_OF_LINE void overflow(hak_cache_t *cache, unsigned class_index, void *pointer) {
     HAK_COUNT_WAY(HAK_WAY_FREE_SLOW);
     hak_cache_overflow(cache, class_index, pointer);
@@ -458,9 +459,9 @@ static HAK_OUT_OF_LINE void overflow(hak_cache_t *cache, unsigned class_index, v
     HAK_COUNT_CALL(class_index, HAK_CALL_FREED);
 }
 
-/* A block whose magazine is full, or whose class has slabs with colours: what the fast path leaves most
- * often. False when a closer look must decide. It checks in every build that a block begins at the address:
- * hak_shard_flush must not see one before the first block of a slab with a colour. */
+/* Frees a block whose magazine is full, or whose class has slabs with colours: the most frequent cases that the fast
+ * path does not serve. False: the slower path decides. In every build it checks that a block begins at the address,
+ * because hak_shard_flush must not get an address before the first block of a slab with a colour. */
 HAK_FAST_PATH bool release_to_stack(void *pointer) {
     const uintptr_t unit = hak_unit_number(pointer);
     if (HAK_UNLIKELY(!hak_is_below(unit, &hak_map.unit_end))) return false;
@@ -486,15 +487,15 @@ HAK_FAST_PATH bool release_to_stack(void *pointer) {
     return true;
 }
 
-/* A block whose free will be refused stays in use, with its sample. */
+/* Removes the sample of a block, unless its free will be refused: then the block stays in use and keeps the sample. */
 static HAK_BEHIND void leave_sample(void *pointer, size_t size) {
     hak_sample_t *sample = hak_sample_take(pointer);
     if (sample) hak_sample_end(sample, hak_records_on() && hak_block_record_refuses(pointer, size));
 }
 
-/* Frees what is in no slab, or whose thread has no stack for it. */
+/* Frees a block of no slab, or one for which the thread has no stack. */
 static HAK_OUT_OF_LINE void release_further(void *pointer, const char *function, size_t size) {
-    if (hak_samples_on()) leave_sample(pointer, size); /* not of a slab: see profile/samples.h */
+    if (hak_samples_on()) leave_sample(pointer, size); /* blocks of slabs have none: samples.h */
     release_other(pointer, function, size);
 }
 
@@ -515,7 +516,7 @@ void hak_release(void *pointer, const char *function) {
     hak_release_sized(pointer, function, (size_t)HAK_ANY_SIZE);
 }
 
-/* As hak_release, with the frequent half in line: it needs neither a call nor the name of the function. */
+/* As hak_free_slow; the hardened path is called directly, with what the caller knows of the pointer. */
 HAK_OUT_OF_LINE void hak_free_at(void *pointer, uintptr_t unit) {
     hak_quarantine_t *quick = hak_cache->quick;
     if (HAK_UNLIKELY(quick != NULL))

@@ -10,18 +10,19 @@
 extern _Atomic size_t hak_mapping_threshold;
 
 /* The slow paths. hak_allocate serves every size and a thread in any state; NULL with errno
- * ENOMEM when there is no memory. `site` is the HAK_CALLER of the public function, for
- * debug records. */
+ * ENOMEM when there is no memory. `site` is the HAK_CALLER of the public function, for debug
+ * records and samples. */
 void *hak_allocate(size_t size, const void *site);
 void *hak_allocate_small(size_t size, const void *site,
                          const hak_cache_t *cache); /* up to HAK_SMALL_MAX bytes; hak_cache */
-HAK_SLOW_PATH void *hak_out_of_memory(void);        /* the result NULL */
-void hak_free_slow(void *block); /* of free, for a block; hak_release of any function */
-/* The same for a pointer into the heap, and its unit's number. */
+HAK_SLOW_PATH void *hak_out_of_memory(void);        /* sets ENOMEM, returns NULL */
+
+/* The slow paths of free. hak_free_at is for a pointer into the heap, with its unit's number. hak_release names any
+ * other public function that frees, for error lines; the caller of hak_release_sized says that the block was requested
+ * with `size` bytes. The first two get no NULL. */
+void hak_free_slow(void *block);
 void hak_free_at(void *block, uintptr_t unit);
 void hak_release(void *block, const char *function);
-
-/* hak_release for a block that was requested with `size` bytes, says the caller. */
 void hak_release_sized(void *block, const char *function, size_t size);
 
 /* `size` bytes in a block that is zero up to its usable size; NULL with ENOMEM. */
@@ -30,8 +31,8 @@ void *hak_allocate_zeroed(size_t size, const void *site);
 /* `size` bytes at a multiple of `align`, a power of two. NULL with ENOMEM. */
 void *hak_allocate_aligned(size_t align, size_t size, const void *site);
 
-/* What these functions do when no sample is taken, in a process that is not on the hardened path. With
- * `zero`, `align` is 1. And the class that serves a request, or HAK_CLASS_LARGE. */
+/* Allocates without a sample, in a process that is not on the hardened path. If `zero`, `align` is 1. The second
+ * returns the class that serves a request, or HAK_CLASS_LARGE. */
 void *hak_allocate_unsampled(size_t size, size_t align, bool zero, const void *site);
 unsigned hak_allocate_class(size_t size, size_t align);
 
@@ -64,16 +65,16 @@ HAK_FAST_PATH void *hak_pop_small(size_t size) {
     return hak_pop_of_magazine(size, &magazine);
 }
 
-/* The same; NULL for 0 bytes, too. */
+/* The same; also NULL for 0 bytes. */
 HAK_FAST_PATH void *hak_pop_some(size_t size) {
     hak_cache_t *cache = hak_cache;
     if (HAK_UNLIKELY(size - 1 >= HAK_SMALL_MAX)) return NULL;
     return hak_pop_from(cache, cache->route[((size - 1) >> 3) + 1]);
 }
 
-/* The same at a multiple of `align`, a power of two. All blocks of the class of a size that is
- * rounded up to a multiple of `align` are aligned: up to 128 bytes each multiple of 16 is a class,
- * and above, classes are spaced by an eighth of a power of two. */
+/* hak_pop_small at a multiple of `align`, a power of two. If a size is a multiple of `align`, all
+ * blocks of its class are aligned: up to 128 bytes each multiple of 16 is a class, and above that,
+ * classes are spaced by an eighth of a power of two. */
 HAK_FAST_PATH void *hak_pop_aligned(size_t align, size_t size) {
     if (HAK_UNLIKELY(size > HAK_SMALL_MAX)) return NULL;
     return hak_pop_small(hak_align_up(size + !size, align));
@@ -100,14 +101,14 @@ HAK_FAST_PATH uintptr_t hak_unit_number(const void *address) {
     return ((uintptr_t)address - (uintptr_t)hak_map.entries) >> HAK_UNIT_SHIFT;
 }
 
-/* The magazine of the class of the blocks in a unit; false outside the heap. */
+/* The magazine for the blocks in a unit; false outside the heap. */
 HAK_FAST_PATH bool hak_magazine_at(uintptr_t unit, hak_magazine_t **magazine) {
     if (HAK_UNLIKELY(!hak_is_below(unit, &hak_map.unit_end))) return false;
     *magazine = hak_cache_magazine(hak_cache, hak_load_relaxed(&hak_map.entries[unit]));
     return true;
 }
 
-/* The same of the unit of an address. */
+/* The magazine for the blocks in an address's unit; false outside the heap. */
 HAK_FAST_PATH bool hak_magazine_of(const void *address, hak_magazine_t **magazine) {
     return hak_magazine_at(hak_unit_number(address), magazine);
 }
@@ -120,7 +121,8 @@ HAK_FAST_PATH bool hak_push(void *block) {
     return HAK_LIKELY(hak_magazine_of(block, &magazine)) && hak_push_on(magazine, block, false);
 }
 
-/* The row at the byte offset of a magazine, which the map holds, too. The region exists. */
+/* The row of hak_classes for the byte offset of a magazine, which the map contains, and the offset for a row. The
+ * region exists. */
 HAK_FAST_PATH const hak_class_t *hak_row_at(size_t offset) {
     return (const void *)((const char *)hak_map.rows + offset);
 }
@@ -128,7 +130,7 @@ HAK_FAST_PATH size_t hak_offset_of_row(const hak_class_t *row) {
     return (size_t)((const char *)row - (const char *)hak_map.rows);
 }
 
-/* The row of the class of the blocks in an address's unit, which is zero in a unit without such blocks; false
+/* The row of the class of the blocks in an address's unit; an all-zero row if the unit has no blocks of a class. False
  * outside the heap. */
 HAK_FAST_PATH bool hak_row_of(const void *address, const hak_class_t **row) {
     uintptr_t unit = hak_unit_number(address);

@@ -1,4 +1,4 @@
-/* malloc_sampled.c: counts calls, and gives those that are due a sampled block. */
+/* malloc_sampled.c: counts calls, and serves those that are due with a sampled block. */
 #include "api/malloc_sampled.h"
 
 #include <string.h>
@@ -32,13 +32,13 @@ void hak_malloc_sampled_start(void) {
     if (cache) hak_sampler_start(cache);
 }
 
-/* Bytes for a sampled block. For the report of leaks it has one behind its end, so that a pointer there is
- * not one to the next block. */
+/* Bytes for a sampled block. For the report of leaks a block has one more byte, so that a pointer to its end is
+ * no pointer to the next block. */
 static size_t room_of(size_t size) {
     return size + (hak_option(HAK_OPTION_LEAK) && !hak_records_on());
 }
 
-/* A block that the profiler samples is cut to measure: its free then comes to the slow half. */
+/* Takes a fine block for a sample of the profiler: its free comes to the slow half. */
 static void *take_fine(unsigned class_index, size_t size, size_t align, bool zero,
                        const void *site) {
     size_t room = room_of(size);
@@ -54,7 +54,7 @@ typedef struct {
     bool guard, profile;
 } due_t;
 
-/* A leak report alone leaves no files. */
+/* With HAKMEM_LEAK alone no files are written. */
 HAK_OUT_OF_LINE void hak_malloc_sampled_write(void) {
     HAK_KEEP_ERRNO();
     if (hak_option(HAK_OPTION_PROF)) hak_heap_profile_due();
@@ -80,7 +80,7 @@ static HAK_OUT_OF_LINE void *sample(unsigned class_index, size_t size, size_t al
     return block;
 }
 
-/* A call that no share serves. */
+/* Counts a call by itself, and samples it if that is due. */
 static HAK_OUT_OF_LINE void *count(unsigned class_index, size_t size, size_t align, bool zero,
                                    const void *site) {
     hak_cache_t *cache = hak_thread_cache();
@@ -98,7 +98,8 @@ static HAK_OUT_OF_LINE void *count(unsigned class_index, size_t size, size_t ali
     return hak_allocate_unsampled(size, align, zero, site);
 }
 
-/* Calls of other functions than malloc may find blocks in the share. */
+/* Blocks up to HAK_SMALL_MAX bytes come from the thread's share (cache/sampler.h). It is empty in a call of malloc,
+ * which has tried it, but calls of other functions may find blocks in it. */
 void *hak_malloc_sampled(unsigned class_index, size_t size, size_t align, bool zero,
                          const void *site) {
     hak_cache_t *cache = hak_cache;

@@ -8,13 +8,13 @@
  * only thread. */
 HAK_SLOW_PATH void hak_malloc_sampled_start(void);
 
-/* `size` bytes at a multiple of `align`, a power of two; zeroed if told so. NULL with ENOMEM. Both have the
- * class that hak_allocate_class says. */
+/* Allocates `size` bytes at a multiple of `align`, a power of two; zeroed if `zero`. NULL with ENOMEM.
+ * `class_index` is that of hak_allocate_class. */
 void *hak_malloc_sampled(unsigned class_index, size_t size, size_t align, bool zero,
                          const void *site);
 
-/* Counts a block that was allocated without regard to samples, and samples it if that is due. `class_index`
- * is LARGE for one that has no class. */
+/* Counts a block that was allocated without regard to samples, and samples it if that is due. `class_index` is
+ * HAK_CLASS_LARGE for a block of no class. */
 void hak_malloc_sampled_note(const void *block, unsigned class_index, size_t size,
                              const void *site);
 

@@ -51,25 +51,25 @@ static void *resize_in_place(void *pointer, const hak_block_t *block, size_t siz
     return NULL;
 }
 
-/* Keeps a block for a new size. */
+/* Keeps a block for a new size, which its debug record notes. */
 static void *stays(void *pointer, size_t size, const void *site) {
     return hak_records_on() ? hak_block_record(pointer, size, site) : pointer;
 }
 
-/* The same for any block. Its sample ends, and the block may get another one. */
+/* Resizes a block without a copy, or returns NULL. Its sample ends, and the block may get another one. */
 static void *resize_whole(void *pointer, const hak_block_t *block, size_t size, const void *site) {
     if (size > PTRDIFF_MAX) return NULL;
     hak_sample_t *sample = hak_samples_on() ? hak_sample_take(pointer) : NULL;
     void *moved = resize_in_place(pointer, block, size);
     if (moved && size > block->size) hak_purge_tick_malloc(size - block->size);
-    if (HAK_UNLIKELY(sample != NULL)) hak_sample_end(sample, !moved); /* else free ends it */
+    if (HAK_UNLIKELY(sample != NULL)) hak_sample_end(sample, !moved); /* else the free does */
     if (moved && hak_samples_on()) hak_malloc_sampled_note(moved, HAK_CLASS_LARGE, size, site);
     return stays(moved, size, site);
 }
 
-/* A block to move to. A large one that grows a little gets a sixteenth more than it needs: of blocks that grow in
- * turn each would find another one behind it, and move again at the next step. The rest has no page until
- * it is used. Not where bytes or addresses are short, or where what is requested is noted. */
+/* Allocates the block to move to. A large block that grows a little gets a sixteenth more than it needs: if several
+ * blocks grow in turn, each would find another one behind it and move again at the next step. The rest has no page
+ * until it is used. Not if bytes or addresses are scarce, or if the requested size is recorded. */
 static void *place_to_move(size_t size, size_t old, const void *site) {
     const size_t more = size / 16;
     if (size > HAK_CLASS_MAX && size <= HAK_LARGE_MAX - more && size > old && size - old < more &&
@@ -105,7 +105,7 @@ HAK_FAST_PATH void *push_moved(hak_magazine_t *magazine, void *pointer, void *mo
 
 static HAK_NEXT void *copy_and_push(void *moved, void *pointer, size_t bytes,
                                     hak_magazine_t *magazine) {
-    HAK_OPAQUE(bytes); /* a compiler that knows them to be few copies by slow string instructions */
+    HAK_OPAQUE(bytes); /* else the compiler copies by slow string instructions */
     return push_moved(magazine, pointer, memcpy(moved, pointer, bytes));
 }
 
@@ -118,8 +118,8 @@ static HAK_NEXT void *move_slowly(void *pointer, size_t size, const void *site, 
     return size ? move(pointer, size, old, site) : resize_to_none(pointer);
 }
 
-/* Moves a block of a tiny class with that row, or frees it where there is no size. Few bytes are copied here: a call
- * would cost more than the copy, and a frame. */
+/* Moves a block of the tiny class `row`, or frees it if `size` is 0. A few bytes are copied in line: a call would cost
+ * more than the copy, and this function would need a frame. */
 static HAK_OUT_OF_LINE void *move_tiny(void *pointer, size_t size, const void *site,
                                        const hak_class_t *row) {
     void *moved = hak_pop_some(size);
@@ -131,7 +131,7 @@ static HAK_OUT_OF_LINE void *move_tiny(void *pointer, size_t size, const void *s
     return push_moved(magazine, pointer, moved);
 }
 
-/* What is not for every call of realloc: no block, or none of a tiny class, or no size. Reports a
+/* Serves the less frequent calls of realloc: for NULL, for a block of no tiny class, and for size 0. Reports a
  * pointer that is no block. */
 static HAK_OUT_OF_LINE void *resize_other(void *pointer, size_t size, const void *site) {
     if (!pointer) return hak_allocate(size, site);
@@ -153,12 +153,12 @@ static HAK_OUT_OF_LINE void *resize_other(void *pointer, size_t size, const void
     if (fits(&block, size)) return stays(pointer, size, site);
     void *moved = resize_whole(pointer, &block, size, site);
     if (!moved) moved = move(pointer, size, block.size, site);
-    /* What was given back for the copy may be enough for the difference. */
+    /* The failed move has given memory back, which may be enough for the difference. */
     return HAK_LIKELY(moved != NULL) ? moved : resize_whole(pointer, &block, size, site);
 }
 
 HAK_FAST_PATH void *reallocate(void *pointer, size_t size) {
-    if (!pointer) { /* first: some programs allocate only so */
+    if (!pointer) { /* first, since some programs allocate only this way */
         void *block = hak_pop_small(size);
         return HAK_LIKELY(block != NULL) ? block : resize_other(NULL, size, HAK_CALLER());
     }
@@ -184,8 +184,8 @@ HAK_UNDER_VALGRIND(void *, reallocarray, (void *pointer, size_t count, size_t si
                                                        : realloc(pointer, bytes);
 }
 
-/* The size comes from the caller. It is checked against the debug record, if there is one, and in
- * the debug build. */
+/* The caller says the size. It is checked against the debug record, if there is one, on the hardened path, and in the
+ * debug build. */
 void hakmem_free_sized(void *pointer, size_t size) {
 #if HAKMEM_DEBUG
     hak_block_t block = hak_block_of(pointer);
@@ -218,7 +218,7 @@ static HAK_OUT_OF_LINE size_t usable_of_block(const void *pointer) {
     return 0;
 }
 
-/* `row`: that of the block's unit; the first one, which is zero, for an address outside the heap. */
+/* `row` is that of the block's unit; the first one, which is all zero, for an address outside the heap. */
 static HAK_OUT_OF_LINE size_t usable_size(const void *pointer, const hak_class_t *row) {
     const bool starts =
         hak_is_block_start(hak_block_offset((uintptr_t)pointer, row), row->start_test);

@@ -28,14 +28,14 @@ static HAK_SLOW_PATH void report(const char *function, const void *handle) {
     errno = EINVAL;
 }
 
-/* The heap of a handle; reports one that is none. */
+/* The heap of a handle. NULL for a wrong handle, which is reported. */
 static hak_user_heap_t *heap_of(const hakmem_heap_t *handle, const char *function) {
     hak_user_heap_t *heap = hak_user_heap_of_handle(handle);
     if (HAK_UNLIKELY(!heap)) report(function, handle);
     return heap;
 }
 
-/* True when the heap's own limit refuses a block: nothing that is given back would help. */
+/* True when the heap's own limit refuses a block: then giving memory back does not help. */
 static bool is_at_limit(const hak_user_heap_t *heap, size_t size, size_t align) {
     size_t limit = hak_load_relaxed(&heap->limit);
     bool is_cut = hak_max(size, align) <= HAK_UNIT_SIZE; /* else a mapping of whole pages will do */
@@ -43,7 +43,7 @@ static bool is_at_limit(const hak_user_heap_t *heap, size_t size, size_t align) 
     return limit && hak_load_relaxed(&heap->committed) + size > limit;
 }
 
-/* A block that is asked for; `old` bytes go with it where it takes the place of another one. */
+/* A requested block. If it takes the place of another one, `from` is that, and `old` its bytes. */
 typedef struct {
     size_t size, align;
     bool zero;
@@ -52,7 +52,8 @@ typedef struct {
     const void *site;
 } request_t;
 
-/* What is written about a block, and into it, before the program gets it. True: a profile is due. */
+/* Copies the old contents, and makes the record and the sample, before the program gets the block. True: a heap profile
+ * is due. */
 static bool complete(void *block, const request_t *request) {
     if (request->from) memcpy(block, request->from, hak_min(request->old, request->size));
     if (hak_records_on()) hak_block_record(block, request->size, request->site);
@@ -120,8 +121,8 @@ void *hakmem_heap_aligned_alloc(hakmem_heap_t *handle, size_t align, size_t size
     return NULL;
 }
 
-/* The new address of a block of the heap that is resized without a copy, or NULL: it has to move. `flight`: in
- * which it is, or NULL. */
+/* Resizes a block of the heap without a copy. Returns its new address; NULL if its contents must be copied. `flight` is
+ * the flight that the block is in, or NULL. */
 static void *resize_in_place(hak_user_heap_t *heap, void *pointer, size_t old, size_t size,
                              hak_flight_t *flight) {
     if (HAK_UNLIKELY(size > PTRDIFF_MAX)) return NULL;
@@ -133,15 +134,16 @@ static void *resize_in_place(hak_user_heap_t *heap, void *pointer, size_t old, s
     return is_done ? pointer : NULL;
 }
 
-/* The same with what is known of the block. Its sample ends, and it may get another one. In flight all the while:
- * who frees the whole heap meanwhile would leave behind what is known of a block that is no more. */
+/* The same for a block with a sample or a record. Its sample ends, and it may get another one. The block is in flight
+ * all the time: otherwise, if a thread freed the whole heap meanwhile, a sample or record of a freed block would be
+ * left. */
 static HAK_OUT_OF_LINE void *resize_known(hak_user_heap_t *heap, void *pointer, size_t old,
                                           size_t size, const void *site) {
     hak_flight_t flight = {0};
     if (!hak_fine_hold(heap, pointer, &flight)) return NULL;
     hak_sample_t *sample = hak_samples_on() ? hak_sample_take(pointer) : NULL;
     void *moved = resize_in_place(heap, pointer, old, size, &flight);
-    if (sample) hak_sample_end(sample, !moved); /* else free ends it */
+    if (sample) hak_sample_end(sample, !moved); /* otherwise the free ends it */
     const bool is_due =
         moved && hak_samples_on() && hak_malloc_sampled_enter(moved, HAK_CLASS_LARGE, size, site);
     hak_block_record(moved, size, site);
@@ -156,7 +158,7 @@ static void *resize_whole(hak_user_heap_t *heap, void *pointer, size_t old, size
                                                 : resize_in_place(heap, pointer, old, size, NULL);
 }
 
-/* The block stays, for a new size. In flight while its record is made, as above. */
+/* Keeps a block for a new size. It is in flight while its record is made, as above. */
 static void *stays(hak_user_heap_t *heap, void *pointer, size_t size, const void *site) {
     hak_flight_t flight = {0};
     if (hak_records_on() && hak_fine_hold(heap, pointer, &flight)) {

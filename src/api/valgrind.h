@@ -1,10 +1,10 @@
-/* valgrind.h: what a function becomes while a tool of valgrind runs.
+/* valgrind.h: replacements of public functions while a tool of valgrind runs.
  *
- * memcheck and its sisters put their own functions in the place of malloc, free and the others that
- * they know, also of ours, by their names; the twins have the same addresses, so they are theirs, too.
- * A function that they do not know would be given their blocks, and calls one that they know instead.
- * Valgrind finds these by their names: _vgr, a tag, "ZU" (how the rest is written), "Za" (in any
- * object), and the name of the function that they replace. Nothing else ever calls them. */
+ * memcheck and similar tools replace malloc, free and the other functions that they know by their own, HAKMEM's
+ * included; hakmem_malloc has the same address as malloc, so it is replaced, too. A function that they do not know
+ * would get blocks of the tool. So each such function has a replacement, which calls a function that the tools know.
+ * Valgrind finds the replacement by its name: _vgr, a tag, "ZU" (how the rest is encoded), "Za" (in any object), and
+ * the name of the replaced function. Nothing else ever calls it. */
 #pragma once
 
 #include "api/export.h"
