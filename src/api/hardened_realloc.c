@@ -151,7 +151,7 @@ static HAK_OUT_OF_LINE void *resize_other(void *pointer, size_t size, const void
     if (HAK_UNLIKELY(heap != NULL))
         return hak_user_heap_resize(heap, pointer, found.size, size, site);
     void *moved = resize_in_place(pointer, found.note, size, site);
-    if (moved && size > found.size) hak_purge_tick_malloc(size - found.size);
+    if (moved) hak_purge_tick_resize(found.size, size);
     if (!moved) moved = move(pointer, usable_of_other(&found), size, shorten_other, &found, site);
     /* As in realloc.c: a second try, with the guard that the first one has left. */
     if (!moved && !found.old) moved = resize_in_place(pointer, hak_big_note(pointer), size, site);

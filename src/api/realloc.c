@@ -61,7 +61,7 @@ static void *resize_whole(void *pointer, const hak_block_t *block, size_t size, 
     if (size > PTRDIFF_MAX) return NULL;
     hak_sample_t *sample = hak_samples_on() ? hak_sample_take(pointer) : NULL;
     void *moved = resize_in_place(pointer, block, size);
-    if (moved && size > block->size) hak_purge_tick_malloc(size - block->size);
+    if (moved) hak_purge_tick_resize(block->size, size);
     if (HAK_UNLIKELY(sample != NULL)) hak_sample_end(sample, !moved); /* else the free does */
     if (moved && hak_samples_on()) hak_malloc_sampled_note(moved, HAK_CLASS_LARGE, size, site);
     return stays(moved, size, site);

@@ -179,8 +179,10 @@ void *hak_user_heap_resize(hak_user_heap_t *heap, void *pointer, size_t old, siz
     const int error = errno;
     if (is_own && fits(old, size)) return stays(heap, pointer, size, site);
     void *stayed = is_own ? resize_whole(heap, pointer, old, size, site) : NULL;
-    if (stayed && size > old) hak_purge_tick_malloc(size - old);
-    if (HAK_LIKELY(stayed != NULL)) return stayed;
+    if (HAK_LIKELY(stayed != NULL)) {
+        hak_purge_tick_resize(old, size);
+        return stayed;
+    }
     const request_t request = {.size = size, .align = 1, .from = pointer, .old = old, .site = site};
     void *moved = allocate_for(heap, &request);
     if (HAK_UNLIKELY(!moved)) {

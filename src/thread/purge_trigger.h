@@ -29,6 +29,13 @@ HAK_FAST_PATH void hak_purge_tick_free(size_t size) {
     hak_helper_wake();
     if (hak_tick_spend(size)) hak_purge_look(size, true);
 }
+/* For a block that stayed, or moved without a copy: the difference was taken, or freed. */
+HAK_FAST_PATH void hak_purge_tick_resize(size_t old, size_t size) {
+    if (size > old)
+        hak_purge_tick_malloc(size - old);
+    else
+        hak_purge_tick_free(old - size);
+}
 
 /* Gives back everything that is free: blocks in the caller's cache and in waiting caches, empty
  * slabs, free pages. Returns bytes purged. A request that failed may succeed even after 0: blocks of
