@@ -32,9 +32,12 @@ static range_t in_slab(const char *pointer, unsigned class_index) {
     range_t range = {pointer, 0, true};
     if (index >= info->count) return range;
     range = (range_t){pointer - (offset - index * info->size), info->size, false};
-    const _Atomic uint32_t *at =
-        hak_hardened_on() ? hak_state_word(hak_state_unit(pointer), info, index) : NULL;
-    if (at) refine(&range, hak_load_acquire(at));
+    if (!hak_hardened_on()) return range;
+    const _Atomic uint32_t *at = hak_state_word(hak_state_unit(pointer), info, index);
+    uint32_t word = at ? hak_load_acquire(at) : HAK_STATE_NEVER;
+    refine(&range, word);
+    if (HAK_UNLIKELY(hak_state_of(word) == HAK_STATE_NEVER))
+        range.is_free = !hak_state_is_taken(hak_unit_of(pointer), info, index);
     return range;
 }
 

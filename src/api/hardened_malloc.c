@@ -209,14 +209,10 @@ HAK_FAST_PATH bool matches(const char *function, size_t size, hak_origin_t origi
                                              (said == (size_t)HAK_ANY_SIZE || said == size));
 }
 
-/* A block that was allocated before the hardened path was switched on has no state. */
-static HAK_SLOW_PATH bool release_old(void *block, unsigned class_index, const hak_unit_t *slab,
-                                      const hak_class_t *info, uint32_t index) {
-    if (!hak_state_is_taken(slab, info, index)) return false;
-    if (hak_hardened.zero) memset(block, 0, info->size);
+static HAK_SLOW_PATH void release_old(void *block, const hak_spot_t *spot) {
+    if (hak_hardened.zero) memset(block, 0, spot->info->size);
     hak_thread_cache();
-    hak_shard_flush(home(), class_index, &block, 1);
-    return true;
+    hak_shard_flush(home(), spot->class_index, &block, 1);
 }
 
 static void free_empty(void *pointer, const char *function, size_t said) {
@@ -278,11 +274,11 @@ static HAK_OUT_OF_LINE void keep_block(hak_entry_t entry, unsigned class_index) 
     purge_if_gave(quarantine);
 }
 
-/* Frees a block that is not in use. It was allocated before the hardened path was switched on, or the free is a
- * mistake. */
+/* Frees a block that is not in use, for all that its state says. It is old, or the free is a mistake. */
 static HAK_SLOW_PATH void free_unused(void *pointer, const char *function, const hak_spot_t *spot) {
-    if (hak_state_of(spot->word) != HAK_STATE_NEVER ||
-        !release_old(pointer, spot->class_index, hak_unit_of(pointer), spot->info, spot->index))
+    if (hak_spot_is_old(pointer, spot))
+        release_old(pointer, spot);
+    else
         hak_hardened_report_pointer(function, pointer);
 }
 

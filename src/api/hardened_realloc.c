@@ -33,8 +33,8 @@ static bool find_other(const void *pointer, found_t *found) {
     if (found->empty) return hak_empty_is_used(pointer);
     if (hak_spot_find(pointer, &spot)) {
         found->size = spot.info->size;
-        found->old = hak_state_of(spot.word) == HAK_STATE_NEVER;
-        return hak_state_of(spot.word) != HAK_STATE_FREE;
+        found->old = hak_spot_is_old(pointer, &spot);
+        return found->old || hak_state_is_used(spot.word);
     }
     hak_block_t block = hak_block_of(pointer);
     if (!hak_block_usable(&block)) return false;

@@ -28,7 +28,8 @@ _Atomic uint32_t *hak_state_make(size_t unit, const hak_class_t *info, uint32_t 
 }
 
 bool hak_state_is_taken(const hak_unit_t *slab, const hak_class_t *info, uint32_t index) {
-    uint64_t *bits = hak_slab_unmarked(hak_load_relaxed(&slab->bits));
+    uint64_t *bits = hak_slab_unmarked(hak_load_acquire(&slab->bits)); /* partner: hak_slab_make */
+    if (HAK_UNLIKELY(!bits)) return false;                             /* the slab is being made */
     _Atomic uint64_t *remote = hak_slab_remote_of(bits, info->words);
     uint64_t bit = (uint64_t)1 << index % 64, at = index / 64;
     const _Atomic uint64_t *word = (const _Atomic uint64_t *)(const void *)&bits[at];

@@ -57,6 +57,24 @@ static void test_others(void) {
     API(free)(block);
 }
 
+/* All that lies beside two blocks in their unit: free blocks, and those that no call has returned yet. */
+static void test_never_given(void) {
+    enum { UNIT = 65536, STEP = 16, ENOUGH = 20000 };
+    for (unsigned i = 0; i < SIZES && sizes[i] < ENOUGH; i++) {
+        char *blocks[] = {API(malloc)(sizes[i]), API(malloc)(sizes[i])};
+        const uintptr_t unit = (uintptr_t)blocks[0] & ~(uintptr_t)(UNIT - 1);
+        for (uintptr_t at = unit; at < unit + UNIT; at += STEP) {
+            void *start = blocks[0], *end;
+            if (bounds((void *)at, &start, &end) == 1)
+                CHECK(start == blocks[0] || start == blocks[1],
+                      "%p, which is free, is a block of %zu bytes beside one of %zu", start,
+                      (size_t)((char *)end - (char *)start), sizes[i]);
+        }
+        API(free)(blocks[0]);
+        API(free)(blocks[1]);
+    }
+}
+
 /* A byte behind each block is changed, and changed back. */
 static void test_canaries(void) {
     char *blocks[SIZES];
@@ -84,6 +102,7 @@ int main(void) {
     CHECK(bounds && verify, "there is no hakmem_bounds or hakmem_verify");
     test_blocks();
     test_others();
+    test_never_given();
     test_canaries();
     return 0;
 }

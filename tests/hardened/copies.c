@@ -84,6 +84,14 @@ static void copy_from_freed(size_t size) {
     copy(other, block, size);
 }
 
+/* One of the last blocks of the slab, which no call has returned yet. */
+static void copy_to_never_given(size_t size) {
+    size_t end;
+    char *block = victim(size, &end);
+    *offender = (void *)(((uintptr_t)block | 0xffff) - 2 * (end + 8));
+    copy(*offender, other, 1);
+}
+
 static const struct wrong {
     const char *name;
     void (*commit)(size_t size);
@@ -98,6 +106,8 @@ static const struct wrong {
     {"memset of a negative size", fill_with_a_negative_size, "memset(): overflow", false, MIB},
     {"memcpy to a freed block", copy_to_freed, "memcpy(): use after free", true, 65535},
     {"memcpy from a freed block", copy_from_freed, "memcpy(): use after free", true, 65535},
+    {"memcpy to a block never given out", copy_to_never_given, "memcpy(): use after free", true,
+     1024},
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
