@@ -13,18 +13,38 @@ void hak_magazine_give(hak_cache_t *cache, unsigned class_index, void *const *bl
     hak_shard_flush(cache->shard, class_index, blocks, (unsigned)count);
 }
 
-void hak_magazine_flush(hak_cache_t *cache, unsigned class_index, size_t count, bool to_depot) {
+/* Removes the oldest `count` blocks, or fewer: up to blocks that were already free, which are then in *twice. Returns
+ * how many. */
+static size_t remove_oldest(hak_cache_t *cache, unsigned class_index, size_t count, bool to_depot,
+                            hak_twice_t *twice) {
     hak_magazine_t *magazine = &cache->magazines[class_index];
-    HAK_PROBE(flush, hak_classes[class_index].size, count);
+    void **const blocks = magazine->base + 1;
+    twice->bits = 0;
     hak_cache_begin_change(cache);
-    size_t kept = hak_lifo_put(cache, class_index, magazine->base + 1, count);
-    if (to_depot) kept += hak_depot_put(class_index, magazine->base + 1 + kept, count - kept);
-    if (count > kept)
-        hak_magazine_give(cache, class_index, magazine->base + 1 + kept, count - kept);
-    size_t left = hak_magazine_count(magazine) - count;
-    memmove(magazine->base + 1, magazine->base + 1 + count, left * sizeof(void *));
+    size_t done = hak_lifo_put(cache, class_index, blocks, count);
+    if (to_depot) done += hak_depot_put(class_index, blocks + done, count - done);
+    if (count > done) {
+        const unsigned given = hak_shard_flush_inside(cache->shard, class_index, blocks + done,
+                                                      (unsigned)(count - done), twice);
+        HAK_ADD_OWNED(&hak_magazine_counts(cache, class_index)->flushed, given);
+        done += given;
+    }
+    size_t left = hak_magazine_count(magazine) - done;
+    memmove(blocks, blocks + done, left * sizeof(void *));
     hak_store_relaxed(&magazine->top, magazine->base + left);
     hak_cache_end_change(cache);
+    return done;
+}
+
+/* A report may call the program's handler of SIGABRT. By then the magazine holds no block that has left it: a free in the
+ * handler would flush it again. */
+void hak_magazine_flush(hak_cache_t *cache, unsigned class_index, size_t count, bool to_depot) {
+    hak_twice_t twice;
+    HAK_PROBE(flush, hak_classes[class_index].size, count);
+    while (count) {
+        count -= remove_oldest(cache, class_index, count, to_depot, &twice);
+        if (HAK_UNLIKELY(twice.bits != 0)) hak_shard_report_twice(&twice, class_index);
+    }
 }
 
 HAK_OUT_OF_LINE void hak_magazine_empty(hak_cache_t *cache, unsigned class_index, bool to_depot) {

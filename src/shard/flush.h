@@ -14,9 +14,9 @@ typedef struct {
  * (hak_error_report); the others are given back. */
 void hak_shard_flush(unsigned home, unsigned class_index, void *const *blocks, unsigned count);
 
-/* The same for callers that stay inside the gate. Returns how many blocks are done: all, or those up to the first
- * blocks that were already free, which are in *twice. The caller reports these outside the gate, because the
- * program's handler of SIGABRT may start a thread that forks. */
+/* The same for callers that report later. Returns how many blocks are done: all, or those up to the first
+ * blocks that were already free, which are in *twice. The caller reports these when what it holds is whole again, and
+ * outside the gate: the program's handler of SIGABRT may free blocks, or start a thread that forks. */
 unsigned hak_shard_flush_inside(unsigned home, unsigned class_index, void *const *blocks,
                                 unsigned count, hak_twice_t *twice);
 
