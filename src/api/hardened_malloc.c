@@ -209,6 +209,7 @@ HAK_FAST_PATH bool matches(const char *function, size_t size, hak_origin_t origi
                                              (said == (size_t)HAK_ANY_SIZE || said == size));
 }
 
+/* Frees an old block (hardened_spot.h). */
 static HAK_SLOW_PATH void release_old(void *block, const hak_spot_t *spot) {
     if (hak_hardened.zero) memset(block, 0, spot->info->size);
     hak_thread_cache();

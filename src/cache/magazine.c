@@ -37,17 +37,24 @@ static size_t remove_oldest(hak_cache_t *cache, unsigned class_index, size_t cou
 }
 
 /* A report may call the program's handler of SIGABRT. By then the magazine holds no block that has left it: a free in the
- * handler would flush it again. */
+ * handler would flush it again. Returns how many of the blocks that are still to go the handlers have left. */
+static HAK_BEHIND size_t report_twice(const hak_cache_t *cache, unsigned class_index,
+                                      const hak_twice_t *twice, size_t count) {
+    hak_shard_report_twice(twice, class_index);
+    const size_t left = hak_magazine_count(&cache->magazines[class_index]);
+    return count < left ? count : left;
+}
+
 void hak_magazine_flush(hak_cache_t *cache, unsigned class_index, size_t count, bool to_depot) {
     hak_twice_t twice;
     HAK_PROBE(flush, hak_classes[class_index].size, count);
     while (count) {
         count -= remove_oldest(cache, class_index, count, to_depot, &twice);
-        if (HAK_UNLIKELY(twice.bits != 0)) hak_shard_report_twice(&twice, class_index);
+        if (HAK_UNLIKELY(twice.bits != 0)) count = report_twice(cache, class_index, &twice, count);
     }
 }
 
-HAK_OUT_OF_LINE void hak_magazine_empty(hak_cache_t *cache, unsigned class_index, bool to_depot) {
+HAK_NEXT void hak_magazine_empty(hak_cache_t *cache, unsigned class_index, bool to_depot) {
     void *blocks[1 + 64];
     size_t count = hak_magazine_count(&cache->magazines[class_index]);
     if (count) hak_magazine_flush(cache, class_index, count, to_depot);
