@@ -62,7 +62,7 @@ static unsigned home(void) { return hak_cache->shard; }
 
 #define PART(name) (all || hak_hardened.name)
 
-/* Prepares a block that leaves its stock for the program, whatever it contains and whichever parts are on. */
+/* Prepares a block that leaves its free list for the program, whatever it contains and whichever parts are on. */
 static HAK_OUT_OF_LINE void *hand_out(hak_entry_t entry, const hak_class_t *info, size_t size,
                                       bool zero, hak_origin_t origin) {
     if (hak_hardened.check_freed && hak_load_relaxed(entry.at) != HAK_STATE_FRESH)
@@ -91,10 +91,10 @@ static HAK_OUT_OF_LINE void *refill(unsigned class_index, size_t size, bool zero
 
 static void *alloc_class(unsigned class_index, size_t size, bool zero, hak_origin_t origin) {
     hak_quarantine_t *quarantine = hak_load_relaxed(&hak_cache->quarantine);
-    hak_class_stock_t *stock = quarantine ? &quarantine->stocks[class_index] : NULL;
-    uint32_t count = stock ? hak_load_relaxed(&stock->count) : 0;
-    if (HAK_UNLIKELY(!stock || count <= stock->low)) return refill(class_index, size, zero, origin);
-    return hand_out(hak_quarantine_pop(stock, count)[-1], &hak_classes[class_index], size, zero,
+    hak_free_list_t *list = quarantine ? &quarantine->lists[class_index] : NULL;
+    uint32_t count = list ? hak_load_relaxed(&list->count) : 0;
+    if (HAK_UNLIKELY(!list || count <= list->low)) return refill(class_index, size, zero, origin);
+    return hand_out(hak_quarantine_pop(list, count)[-1], &hak_classes[class_index], size, zero,
                     origin);
 }
 
@@ -105,16 +105,16 @@ HAK_FAST_PATH void *alloc_small(hak_quarantine_t *quarantine, size_t size, size_
     size_t offset = hak_hardened.route[(room + PART(canary) - 1) >> 3];
     if (!all && HAK_UNLIKELY(!quarantine))
         return refill(offset >> HAK_MAGAZINE_SHIFT, size, zero, origin);
-    hak_class_stock_t *stock = (hak_class_stock_t *)(void *)((char *)quarantine->stocks + offset);
-    uint32_t count = hak_load_relaxed(&stock->count);
-    if (HAK_UNLIKELY(count <= stock->low))
+    hak_free_list_t *list = (hak_free_list_t *)(void *)((char *)quarantine->lists + offset);
+    uint32_t count = hak_load_relaxed(&list->count);
+    if (HAK_UNLIKELY(count <= list->low))
         return refill(offset >> HAK_MAGAZINE_SHIFT, size, zero, origin);
-    const hak_entry_t *end = hak_quarantine_pop(stock, count);
+    const hak_entry_t *end = hak_quarantine_pop(list, count);
     char *block = end[-1].block;
-    if (PART(check_freed) ? HAK_UNLIKELY(!hak_is_zero(block, stock->size, &hak_hardened.wide))
+    if (PART(check_freed) ? HAK_UNLIKELY(!hak_is_zero(block, list->size, &hak_hardened.wide))
                           : zero)
         return hand_out(end[-1], &hak_classes[offset >> HAK_MAGAZINE_SHIFT], size, zero, origin);
-    if (PART(canary)) hak_canary_put(block, size, stock->size, PART(check_freed));
+    if (PART(canary)) hak_canary_put(block, size, list->size, PART(check_freed));
     hak_store_release(end[-1].at, hak_state_used(size, origin)); /* partner: free_small */
     return block;
 }
@@ -271,7 +271,7 @@ static HAK_OUT_OF_LINE void keep_block(hak_entry_t entry, unsigned class_index) 
         hak_shard_flush(0, class_index, &block, 1);
         return;
     }
-    hak_quarantine_keep(quarantine, home(), (hak_rest_t){entry, &quarantine->stocks[class_index]});
+    hak_quarantine_keep(quarantine, home(), (hak_rest_t){entry, &quarantine->lists[class_index]});
     purge_if_gave(quarantine);
 }
 
@@ -305,24 +305,24 @@ static HAK_OUT_OF_LINE void free_any(void *pointer, const char *function, size_t
 }
 
 /* The rare ends of free_small: `keep` for a block whose class is not light, `keep_damaged` for a damaged canary,
- * `leave` for a full stock. */
+ * `leave` for a full free list. */
 static HAK_OUT_OF_LINE void keep(hak_quarantine_t *quarantine, char *block, _Atomic uint32_t *at,
-                                 hak_class_stock_t *stock) {
-    if (hak_hardened.zero) hak_zero(block, stock->size, &hak_hardened.wide);
-    hak_quarantine_keep(quarantine, home(), (hak_rest_t){{block, at}, stock});
+                                 hak_free_list_t *list) {
+    if (hak_hardened.zero) hak_zero(block, list->size, &hak_hardened.wide);
+    hak_quarantine_keep(quarantine, home(), (hak_rest_t){{block, at}, list});
     purge_if_gave(quarantine);
 }
 
 static HAK_SLOW_PATH void keep_damaged(hak_quarantine_t *quarantine, char *block,
-                                       _Atomic uint32_t *at, hak_class_stock_t *stock,
+                                       _Atomic uint32_t *at, hak_free_list_t *list,
                                        const char *function, size_t size) {
     hak_hardened_report_overflow(function, block, size);
-    keep(quarantine, block, at, stock);
+    keep(quarantine, block, at, list);
 }
 
 static HAK_OUT_OF_LINE void leave(hak_quarantine_t *quarantine, char *block, _Atomic uint32_t *at,
-                                  hak_class_stock_t *stock) {
-    hak_quarantine_leave(quarantine, home(), (hak_rest_t){{block, at}, stock});
+                                  hak_free_list_t *list) {
+    hak_quarantine_leave(quarantine, home(), (hak_rest_t){{block, at}, list});
     purge_if_gave(quarantine);
 }
 
@@ -346,20 +346,19 @@ HAK_FAST_PATH bool zero_light(void *block, size_t size) {
     return true;
 }
 
-/* Frees a block of a class without colours: others have no words at the level of their stock. Nothing has
+/* Frees a block of a class without colours: others have no words at the level of their free list. Nothing has
  * changed before the swap, so free_any can begin anew. */
-HAK_FAST_PATH void free_of_stock(hak_quarantine_t *quarantine, hak_class_stock_t *stock,
-                                 size_t unit, void *pointer, const char *function, size_t said,
-                                 bool all) {
-    _Atomic uint32_t *at = hak_state_words(unit, stock->level);
+HAK_FAST_PATH void free_of_list(hak_quarantine_t *quarantine, hak_free_list_t *list, size_t unit,
+                                void *pointer, const char *function, size_t said, bool all) {
+    _Atomic uint32_t *at = hak_state_words(unit, list->level);
     uint32_t index;
     if (HAK_UNLIKELY(!at ||
-                     !hak_is_block_index((uint16_t)(uintptr_t)pointer, stock->start_test, &index)))
+                     !hak_is_block_index((uint16_t)(uintptr_t)pointer, list->start_test, &index)))
         return free_any(pointer, function, said);
-    HAK_FORGET(stock);
+    HAK_FORGET(list);
     at += index;
     uint32_t word = hak_load_relaxed(at);
-    size_t size = hak_state_size(word), end = stock->size;
+    size_t size = hak_state_size(word), end = list->size;
     uint32_t tag = hak_state_used(0, hak_hardened_origin_of(function));
     if (HAK_UNLIKELY(((word - tag) & HAK_STATE_TAG) != 0 ||
                      (said != (size_t)HAK_ANY_SIZE && said != size)))
@@ -367,11 +366,11 @@ HAK_FAST_PATH void free_of_stock(hak_quarantine_t *quarantine, hak_class_stock_t
     if (HAK_UNLIKELY(!hak_state_swap(at, &word, HAK_STATE_FREE)))
         return free_any(pointer, function, said);
     if (PART(canary) && HAK_UNLIKELY(!hak_canary_holds(pointer, size, end)))
-        return keep_damaged(quarantine, pointer, at, stock, function, size);
+        return keep_damaged(quarantine, pointer, at, list, function, size);
     if (HAK_UNLIKELY(all ? !zero_light(pointer, end) : end > hak_hardened.light_size))
-        return keep(quarantine, pointer, at, stock);
+        return keep(quarantine, pointer, at, list);
     if (!all && hak_hardened.zero) hak_zero(pointer, end, &hak_hardened.wide);
-    hak_rest_t old = {{pointer, at}, stock};
+    hak_rest_t old = {{pointer, at}, list};
     hak_chance_t chance;
     if (all) { /* one byte for both places */
         chance = (hak_chance_t){hak_random_byte(&quarantine->random), 8};
@@ -380,13 +379,13 @@ HAK_FAST_PATH void free_of_stock(hak_quarantine_t *quarantine, hak_class_stock_t
         chance = hak_quarantine_chance(&quarantine->random);
         if (hak_hardened.quarantine) old = exchange(quarantine, old);
     }
-    if (HAK_UNLIKELY(!hak_quarantine_push(old, old.stock->light_room, chance)))
-        return leave(quarantine, old.entry.block, old.entry.at, old.stock);
+    if (HAK_UNLIKELY(!hak_quarantine_push(old, old.list->light_room, chance)))
+        return leave(quarantine, old.entry.block, old.entry.at, old.list);
 }
 
-/* The stock at the byte offset of a magazine. */
-HAK_FAST_PATH hak_class_stock_t *stock_at(hak_quarantine_t *quarantine, size_t offset) {
-    return (hak_class_stock_t *)(void *)((char *)quarantine->stocks + offset);
+/* The free list at the byte offset of a magazine. */
+HAK_FAST_PATH hak_free_list_t *list_at(hak_quarantine_t *quarantine, size_t offset) {
+    return (hak_free_list_t *)(void *)((char *)quarantine->lists + offset);
 }
 
 HAK_FAST_PATH void free_small(void *pointer, const char *function, size_t said, bool all) {
@@ -394,8 +393,8 @@ HAK_FAST_PATH void free_small(void *pointer, const char *function, size_t said, 
     const size_t unit = hak_state_unit(pointer);
     if (HAK_UNLIKELY(!quarantine || !hak_is_below(unit, &hak_map.unit_end)))
         return free_any(pointer, function, said);
-    hak_class_stock_t *stock = stock_at(quarantine, hak_load_relaxed(&hak_map.entries[unit]));
-    free_of_stock(quarantine, stock, unit, pointer, function, said, all);
+    hak_free_list_t *list = list_at(quarantine, hak_load_relaxed(&hak_map.entries[unit]));
+    free_of_list(quarantine, list, unit, pointer, function, said, all);
 }
 
 static HAK_OUT_OF_LINE void free_parts(void *pointer) {
@@ -436,8 +435,8 @@ void hak_hardened_free(void *pointer) {
 
 void hak_hardened_free_quick(void *pointer, size_t offset, size_t unit,
                              hak_quarantine_t *quarantine) {
-    free_of_stock(quarantine, stock_at(quarantine, offset), unit, pointer, "free",
-                  (size_t)HAK_ANY_SIZE, true);
+    free_of_list(quarantine, list_at(quarantine, offset), unit, pointer, "free",
+                 (size_t)HAK_ANY_SIZE, true);
 }
 
 void hak_hardened_free_by(void *pointer, const char *function, size_t said) {

@@ -8,7 +8,7 @@
  *
  *   state.h    the exact state of each block, beside its slab: double and invalid frees
  *   canary.h   known bytes behind the requested size
- *   quarantine.h   a thread's quarantine and its stock of free blocks, random choice in both
+ *   quarantine.h   a thread's quarantine and its free lists, random choice in both
  *   big.h      blocks above 64 KiB: state, guard page, quarantine without pages
  *   empty.h    blocks of size 0, at addresses that nobody can read or write
  *   guard.h    guard pages, and guard units between slabs
@@ -44,7 +44,7 @@ typedef struct {
     uint64_t secret, factor;   /* of canaries */
     uint64_t ones;             /* 1 in each byte */
     size_t wide;               /* see base/bytes.h */
-    uint16_t route[HAK_TINY_MAX / 8]; /* (size + canary - 1) / 8 -> offset of its stock */
+    uint16_t route[HAK_TINY_MAX / 8]; /* (size + canary - 1) / 8 -> offset of its free list */
 } hak_hardened_t;
 
 extern hak_hardened_t hak_hardened HAK_ALIGNED(HAK_LINE) __attribute__((visibility("hidden")));

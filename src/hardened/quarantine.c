@@ -1,4 +1,4 @@
-/* quarantine.c: stocks and quarantines, and the way of blocks between them and the shards. */
+/* quarantine.c: free lists and quarantines, and the way of blocks between them and the shards. */
 #include "classes/dyn.h"
 #include "hardened/quarantine.h"
 
@@ -13,28 +13,28 @@
 #include "shard/shard.h"
 
 enum {
-    ROOM_MAX = 128,         /* entries of a new stock; blocks that move at once */
+    ROOM_MAX = 128,         /* entries of a new free list; blocks that move at once */
     ROOM_MOST = 2048,       /* entries of one that has grown */
     ROOM_LEAST = 4,         /* the same for large blocks */
-    ROOM_BYTES = 32 * 1024, /* of blocks in a stock, unless that is too few */
-    LOW_PART = 4,           /* a refill is due at this part of a stock */
+    ROOM_BYTES = 32 * 1024, /* of blocks in a free list, unless that is too few */
+    LOW_PART = 4,           /* a refill is due at this part of a free list */
     MANY_SLOW = 3,          /* slow calls of one kind, besides the first */
 };
 
-static void describe(hak_class_stock_t *stock, const hak_class_t *info) {
-    stock->start_test = info->start_test;
-    stock->size = info->size;
+static void describe(hak_free_list_t *list, const hak_class_t *info) {
+    list->start_test = info->start_test;
+    list->size = info->size;
     const bool known = info->size && !hak_class_is_coloured(info);
-    stock->level = known ? info->level : HAK_STATE_NO_LEVEL;
+    list->level = known ? info->level : HAK_STATE_NO_LEVEL;
 }
 
 static hak_rest_t nothing(hak_quarantine_t *quarantine) {
-    return (hak_rest_t){{NULL, NULL}, &quarantine->stocks[0]};
+    return (hak_rest_t){{NULL, NULL}, &quarantine->lists[0]};
 }
 
-/* Entries that a new stock has room for. */
-static unsigned room_of(const hak_class_stock_t *stock) {
-    size_t room = hak_min(ROOM_BYTES / stock->size, ROOM_MAX);
+/* Entries that a new free list has room for. */
+static unsigned room_of(const hak_free_list_t *list) {
+    size_t room = hak_min(ROOM_BYTES / list->size, ROOM_MAX);
     return (unsigned)hak_ceil_pow2(hak_max(room, ROOM_LEAST));
 }
 
@@ -43,9 +43,9 @@ hak_quarantine_t *hak_quarantine_make(hak_cache_t *cache) {
     hak_quarantine_t *quarantine = hak_load_relaxed(&cache->quarantine);
     if (quarantine || !(quarantine = hak_meta_alloc(size))) return quarantine;
     memset(quarantine, 0, size);
-    for (unsigned i = 0; i < HAK_CLASS_LIMIT; i++) quarantine->stocks[i].level = HAK_STATE_NO_LEVEL;
+    for (unsigned i = 0; i < HAK_CLASS_LIMIT; i++) quarantine->lists[i].level = HAK_STATE_NO_LEVEL;
     for (unsigned i = 1; i <= HAK_CLASS_FIXED; i++)
-        describe(&quarantine->stocks[i], &hak_classes[i]);
+        describe(&quarantine->lists[i], &hak_classes[i]);
     for (uint32_t i = 0; i < hak_hardened.quarantine; i++)
         quarantine->places[i] = nothing(quarantine);
     hak_random_seed(&quarantine->random);
@@ -54,37 +54,37 @@ hak_quarantine_t *hak_quarantine_make(hak_cache_t *cache) {
     return quarantine;
 }
 
-/* Gives a stock room for `room` entries; false without memory. */
-static bool resize(hak_class_stock_t *stock, unsigned room) {
-    hak_entry_t *entries = hak_meta_alloc(room * sizeof *entries), *old = stock->entries;
+/* Gives a free list room for `room` entries; false without memory. */
+static bool resize(hak_free_list_t *list, unsigned room) {
+    hak_entry_t *entries = hak_meta_alloc(room * sizeof *entries), *old = list->entries;
     if (!entries) return false;
     if (old) {
-        memcpy(entries, old, stock->count * sizeof *entries);
-        hak_meta_free(old, stock->room * sizeof *old);
+        memcpy(entries, old, list->count * sizeof *entries);
+        hak_meta_free(old, list->room * sizeof *old);
     }
-    stock->entries = entries;
-    stock->room = (uint16_t)room;
-    stock->light_room = hak_stock_is_light(stock) ? stock->room : 0;
+    list->entries = entries;
+    list->room = (uint16_t)room;
+    list->light_room = hak_free_list_is_light(list) ? list->room : 0;
     return true;
 }
 
-/* Notes a slow call of malloc, or of free, for which a stock may grow. */
-static void grow(hak_quarantine_t *quarantine, hak_class_stock_t *stock, bool overflow) {
-    const unsigned before = stock->slow / 2u, factor = before < MANY_SLOW ? 2 : 4;
-    const bool turned = (stock->slow & 1) != overflow;
-    stock->slow = (uint8_t)(overflow + 2 * (turned ? 0 : hak_min(before + 1, MANY_SLOW)));
-    if (!turned || stock->size > HAK_TINY_MAX || stock->room >= ROOM_MOST) return;
-    const unsigned room = (unsigned)hak_min((size_t)stock->room * factor, ROOM_MOST);
-    const size_t more = (size_t)(room - stock->room) * stock->size;
+/* Notes a slow call of malloc, or of free, for which a free list may grow. */
+static void grow(hak_quarantine_t *quarantine, hak_free_list_t *list, bool overflow) {
+    const unsigned before = list->slow / 2u, factor = before < MANY_SLOW ? 2 : 4;
+    const bool turned = (list->slow & 1) != overflow;
+    list->slow = (uint8_t)(overflow + 2 * (turned ? 0 : hak_min(before + 1, MANY_SLOW)));
+    if (!turned || list->size > HAK_TINY_MAX || list->room >= ROOM_MOST) return;
+    const unsigned room = (unsigned)hak_min((size_t)list->room * factor, ROOM_MOST);
+    const size_t more = (size_t)(room - list->room) * list->size;
     if (quarantine->grown_bytes + more > hak_cache_budget(HAK_TINY)) return;
-    if (resize(stock, room)) quarantine->grown_bytes += more;
+    if (resize(list, room)) quarantine->grown_bytes += more;
 }
 
-static bool make_stock(hak_class_stock_t *stock, unsigned class_index) {
-    describe(stock, &hak_classes[class_index]); /* the dynamic class has its numbers by now */
-    unsigned room = room_of(stock);
-    if (!resize(stock, room)) return false;
-    stock->low = (uint16_t)(hak_hardened.random ? room / LOW_PART : 0);
+static bool make_list(hak_free_list_t *list, unsigned class_index) {
+    describe(list, &hak_classes[class_index]); /* the dynamic class has its numbers by now */
+    unsigned room = room_of(list);
+    if (!resize(list, room)) return false;
+    list->low = (uint16_t)(hak_hardened.random ? room / LOW_PART : 0);
     return true;
 }
 
@@ -147,15 +147,15 @@ static void shuffle(hak_random_t *random, hak_entry_t *entries, unsigned count, 
 hak_entry_t hak_quarantine_refill(hak_quarantine_t *quarantine, unsigned home,
                                   unsigned class_index) {
     const hak_entry_t none = {NULL, NULL};
-    hak_class_stock_t *stock = &quarantine->stocks[class_index];
-    if (!stock->entries && !make_stock(stock, class_index)) return none;
+    hak_free_list_t *list = &quarantine->lists[class_index];
+    if (!list->entries && !make_list(list, class_index)) return none;
     if (hak_guard_unit_is_due(&quarantine->random)) make_guard_unit(home);
-    grow(quarantine, stock, false);
-    unsigned count = stock->count, want = (unsigned)hak_min((stock->room - count) / 2u, ROOM_MAX);
-    unsigned end = count + take(home, class_index, want, stock->entries + count);
-    if (hak_hardened.random) shuffle(&quarantine->random, stock->entries, count, end);
-    hak_store_relaxed(&stock->count, (uint16_t)end);
-    return end ? hak_quarantine_pop(stock, end)[-1] : none;
+    grow(quarantine, list, false);
+    unsigned count = list->count, want = (unsigned)hak_min((list->room - count) / 2u, ROOM_MAX);
+    unsigned end = count + take(home, class_index, want, list->entries + count);
+    if (hak_hardened.random) shuffle(&quarantine->random, list->entries, count, end);
+    hak_store_relaxed(&list->count, (uint16_t)end);
+    return end ? hak_quarantine_pop(list, end)[-1] : none;
 }
 
 hak_entry_t hak_quarantine_take_one(unsigned class_index) {
@@ -191,37 +191,37 @@ static void check_freed(const hak_entry_t *entries, unsigned count, size_t size,
     }
 }
 
-static unsigned class_of(const hak_quarantine_t *quarantine, const hak_class_stock_t *stock) {
-    return (unsigned)(stock - quarantine->stocks);
+static unsigned class_of(const hak_quarantine_t *quarantine, const hak_free_list_t *list) {
+    return (unsigned)(list - quarantine->lists);
 }
 
-/* Gives `count` entries of a stock to the shard: the oldest, or, where places are random, the last
+/* Gives `count` entries of a free list to the shard: the oldest, or, where places are random, the last
  * ones. */
-static void give(hak_quarantine_t *quarantine, unsigned home, hak_class_stock_t *stock,
+static void give(hak_quarantine_t *quarantine, unsigned home, hak_free_list_t *list,
                  unsigned count) {
     void *blocks[ROOM_MAX];
     for (unsigned some; count > 0; count -= some) {
         some = (unsigned)hak_min(count, ROOM_MAX);
-        const unsigned left = stock->count - some;
-        hak_entry_t *from = stock->entries + (hak_hardened.random ? left : 0);
-        check_freed(from, some, stock->size, blocks);
+        const unsigned left = list->count - some;
+        hak_entry_t *from = list->entries + (hak_hardened.random ? left : 0);
+        check_freed(from, some, list->size, blocks);
         if (!hak_hardened.random) memmove(from, from + some, left * sizeof *from);
-        hak_store_relaxed(&stock->count, (uint16_t)left);
+        hak_store_relaxed(&list->count, (uint16_t)left);
         /* Last: a handler of the program may run in it, and allocate. */
-        hak_shard_flush(home, class_of(quarantine, stock), blocks, some);
+        hak_shard_flush(home, class_of(quarantine, list), blocks, some);
     }
 }
 
-/* A stock that is full gives half of its blocks away; one that has none yet is made. */
+/* A free list that is full gives half of its blocks away; one that has none yet is made. */
 static HAK_OUT_OF_LINE void push_slow(hak_quarantine_t *quarantine, unsigned home,
                                       hak_rest_t rest) {
-    hak_class_stock_t *stock = rest.stock;
-    unsigned class_index = class_of(quarantine, stock);
-    if (stock->entries || make_stock(stock, class_index)) {
-        if (stock->count >= stock->room) grow(quarantine, stock, true);
-        if (stock->count >= stock->room) give(quarantine, home, stock, stock->room / 2);
+    hak_free_list_t *list = rest.list;
+    unsigned class_index = class_of(quarantine, list);
+    if (list->entries || make_list(list, class_index)) {
+        if (list->count >= list->room) grow(quarantine, list, true);
+        if (list->count >= list->room) give(quarantine, home, list, list->room / 2);
         quarantine->gave = true;
-        hak_quarantine_push(rest, stock->room, hak_quarantine_chance(&quarantine->random));
+        hak_quarantine_push(rest, list->room, hak_quarantine_chance(&quarantine->random));
         return;
     }
     void *block;
@@ -231,18 +231,18 @@ static HAK_OUT_OF_LINE void push_slow(hak_quarantine_t *quarantine, unsigned hom
 
 static void push(hak_quarantine_t *quarantine, unsigned home, hak_rest_t rest) {
     hak_chance_t chance = hak_quarantine_chance(&quarantine->random);
-    if (HAK_UNLIKELY(!hak_quarantine_push(rest, rest.stock->room, chance)))
+    if (HAK_UNLIKELY(!hak_quarantine_push(rest, rest.list->room, chance)))
         push_slow(quarantine, home, rest);
 }
 
 /* No block has no size. */
-HAK_FAST_PATH uint64_t heavy_bytes(const hak_class_stock_t *stock) {
-    return stock->size > hak_hardened.light_size ? stock->size : 0;
+HAK_FAST_PATH uint64_t heavy_bytes(const hak_free_list_t *list) {
+    return list->size > hak_hardened.light_size ? list->size : 0;
 }
 
 void hak_quarantine_leave(hak_quarantine_t *quarantine, unsigned home, hak_rest_t rest) {
     if (!rest.entry.block) return;
-    if (hak_hardened.quarantine) quarantine->bytes -= heavy_bytes(rest.stock);
+    if (hak_hardened.quarantine) quarantine->bytes -= heavy_bytes(rest.list);
     push(quarantine, home, rest);
 }
 
@@ -256,7 +256,7 @@ static void empty(hak_quarantine_t *quarantine, unsigned home, uint32_t at) {
 static uint32_t next_heavy(const hak_quarantine_t *quarantine, uint32_t at) {
     const uint32_t mask = hak_hardened.quarantine_mask, light_size = hak_hardened.light_size;
     uint32_t next = at;
-    while (quarantine->places[next].stock->size <= light_size) {
+    while (quarantine->places[next].list->size <= light_size) {
         next = (next + 1) & mask;
         if (HAK_UNLIKELY(next == at)) break;
     }
@@ -275,13 +275,13 @@ static bool is_above(const hak_quarantine_t *quarantine) {
 /* With the block, the quarantine may be above its bytes. Then the block takes the place of one that is not light, from
  * a random place on; a light one would take nothing away. If that is shorter, more of them leave. */
 void hak_quarantine_keep(hak_quarantine_t *quarantine, unsigned home, hak_rest_t rest) {
-    if (!rest.stock->size) describe(rest.stock, &hak_classes[class_of(quarantine, rest.stock)]);
+    if (!rest.list->size) describe(rest.list, &hak_classes[class_of(quarantine, rest.list)]);
     if (!hak_hardened.quarantine) {
         hak_quarantine_leave(quarantine, home, rest);
         return;
     }
     uint32_t at = any_place(quarantine);
-    quarantine->bytes += heavy_bytes(rest.stock);
+    quarantine->bytes += heavy_bytes(rest.list);
     if (is_above(quarantine)) at = next_heavy(quarantine, at);
     hak_quarantine_leave(quarantine, home, hak_quarantine_exchange(quarantine, rest, at));
     for (uint32_t left = hak_hardened.quarantine; HAK_UNLIKELY(is_above(quarantine)) && left;
@@ -292,5 +292,5 @@ void hak_quarantine_keep(hak_quarantine_t *quarantine, unsigned home, hak_rest_t
 void hak_quarantine_flush(hak_quarantine_t *quarantine, unsigned home) {
     for (uint32_t i = 0; i < hak_hardened.quarantine; i++) empty(quarantine, home, i);
     for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++)
-        give(quarantine, home, &quarantine->stocks[i], quarantine->stocks[i].count);
+        give(quarantine, home, &quarantine->lists[i], quarantine->lists[i].count);
 }

@@ -1,30 +1,30 @@
-/* quarantine.h: the free blocks of one thread on the hardened path: its quarantine, and the stocks
+/* quarantine.h: the free blocks of one thread on the hardened path: its quarantine, and the free lists
  * behind it.
  *
- *   free -> quarantine -> stock of its class -> malloc
+ *   free -> quarantine -> free list of its class -> malloc
  *                                   |   ^
  *                                   v   |
  *                                   shard
  *
  * A freed block takes a random place in the quarantine; the block that lay there goes to a random
- * place of the stock of its class. So a block comes back after a random number of frees, QUARANTINE
+ * place of the free list of its class. So a block comes back after a random number of frees, QUARANTINE
  * on average. The quarantine holds at most QUARANTINE blocks and QUARANTINE_BYTES bytes. malloc
- * takes the top of a stock. An attacker who frees blocks of other classes until a certain block
+ * takes the top of a free list. An attacker who frees blocks of other classes until a certain block
  * leaves the quarantine still cannot tell which call of malloc returns it. Blocks from the shard
- * get random places, too. malloc refills the stock while a few blocks are left, so there is always
+ * get random places, too. malloc refills the free list while a few blocks are left, so there is always
  * a choice. A block that free has zeroed is compared with zero when malloc returns it, or when it
  * goes back to the shard.
  *
- * A stock begins with room for a few blocks. It doubles when a slow call of free follows one of
- * malloc, or the other way round: a larger stock would have avoided both. If several slow calls of one kind came before,
- * a stock of four times the room would have avoided more of them, and so it gets that. Together the stocks of a
+ * A free list begins with room for a few blocks. It doubles when a slow call of free follows one of
+ * malloc, or the other way round: a larger one would have avoided both. If several slow calls of one kind came before,
+ * four times the room would have avoided more of them, and so it gets that. Together the free lists of a
  * thread grow by no more bytes than its cache may have in other profiles.
  *
  * LIGHT CLASSES. A class is light if QUARANTINE blocks of it fit into five eighths of QUARANTINE_BYTES.
  * Light blocks need no count of bytes: `bytes` counts the other blocks, which may have the rest.
  *
  * OWNERS. A quarantine belongs to a cache, and so to one thread at a time. That thread alone uses
- * it, without a lock, and empties it when it ends. Other threads only read the counts of a stock.
+ * it, without a lock, and empties it when it ends. Other threads only read the counts of a free list.
  * In the child of a fork the quarantines of other threads are lost with their caches and blocks. */
 #pragma once
 
@@ -52,15 +52,15 @@ typedef struct {
     uint16_t low;             /* a refill is due when so few are left */
     uint8_t level;            /* as in hak_class_t; NO_LEVEL of what free_small leaves alone */
     uint8_t slow;             /* the last slow call: 1 for a free; and twice the same ones before */
-} hak_class_stock_t;
+} hak_free_list_t;
 
-_Static_assert(sizeof(hak_class_stock_t) == 1 << HAK_MAGAZINE_SHIFT,
-               "the map holds offsets of stocks");
+_Static_assert(sizeof(hak_free_list_t) == 1 << HAK_MAGAZINE_SHIFT,
+               "the map holds offsets of lists");
 
 /* A block in the quarantine. */
 typedef struct {
     hak_entry_t entry;
-    hak_class_stock_t *stock; /* of no block the first one, which has no room */
+    hak_free_list_t *list; /* of no block the first one, which has no room */
 } hak_rest_t;
 
 enum {
@@ -83,13 +83,13 @@ typedef struct {
 typedef struct hak_quarantine {
     hak_random_t random;          /* owner, as all but the counts */
     uint64_t bytes;               /* of blocks in the quarantine that are not light */
-    size_t grown_bytes;           /* bytes of blocks for which stocks have grown */
+    size_t grown_bytes;           /* bytes of blocks for which free lists have grown */
     uint32_t at;                  /* next place without RANDOM_PLACEMENT */
     uint32_t big_at;              /* the same of the big blocks */
     bool gave;                    /* blocks went back to a shard since the owner looked */
     hak_kept_t big[HAK_BIG_RING]; /* see big.h */
     hak_kept_sum_t kept[2];       /* of `big`: large blocks, and huge ones */
-    hak_class_stock_t stocks[HAK_CLASS_LIMIT];
+    hak_free_list_t lists[HAK_CLASS_LIMIT];
     hak_rest_t places[]; /* QUARANTINE places */
 } hak_quarantine_t;
 
@@ -97,7 +97,7 @@ typedef struct hak_quarantine {
 struct hak_cache;
 hak_quarantine_t *hak_quarantine_make(struct hak_cache *cache);
 
-/* Fills the stock of a class from a shard, and takes an entry of it; none when it is empty and
+/* Fills the free list of a class from a shard, and takes an entry of it; none when it is empty and
  * there is no memory. */
 hak_entry_t hak_quarantine_refill(hak_quarantine_t *quarantine, unsigned home,
                                   unsigned class_index);
@@ -109,19 +109,19 @@ hak_entry_t hak_quarantine_take_one(unsigned class_index);
 void hak_quarantine_flush(hak_quarantine_t *quarantine, unsigned home);
 
 /* Puts a freed block of any class into the quarantine, and the block whose place it takes into its
- * stock. Without a quarantine, the freed block itself goes to its stock. Afterwards the quarantine
+ * free list. Without a quarantine, the freed block itself goes to its free list. Afterwards the quarantine
  * has at most QUARANTINE_BYTES. */
 void hak_quarantine_keep(hak_quarantine_t *quarantine, unsigned home, hak_rest_t rest);
 
-/* Moves a block that has left the quarantine, or none, to its stock, even if that is full. */
+/* Moves a block that has left the quarantine, or none, to its free list, even if that is full. */
 void hak_quarantine_leave(hak_quarantine_t *quarantine, unsigned home, hak_rest_t rest);
 
 /* Blocks of a class that a quarantine has; NULL has none. Any thread may call it. */
 HAK_FAST_PATH size_t hak_quarantine_count(const hak_quarantine_t *quarantine,
                                           unsigned class_index) {
     if (!quarantine) return 0;
-    const hak_class_stock_t *stock = &quarantine->stocks[class_index];
-    return (size_t)hak_load_relaxed(&stock->count) + hak_load_relaxed(&stock->resting);
+    const hak_free_list_t *list = &quarantine->lists[class_index];
+    return (size_t)hak_load_relaxed(&list->count) + hak_load_relaxed(&list->resting);
 }
 
 /* Reports a write after free, and zeroes the block again. */
@@ -133,14 +133,14 @@ HAK_FAST_PATH void hak_quarantine_check_zero(void *block, size_t size) {
         hak_quarantine_report_write(block, size);
 }
 
-/* Takes the last entry of a stock that has `count` of them, and returns the one behind it. */
-HAK_FAST_PATH const hak_entry_t *hak_quarantine_pop(hak_class_stock_t *stock, size_t count) {
-    const hak_entry_t *end = stock->entries + count;
-    HAK_ADD_OWNED_16(&stock->count, -1);
+/* Takes the last entry of a free list that has `count` of them, and returns the one behind it. */
+HAK_FAST_PATH const hak_entry_t *hak_quarantine_pop(hak_free_list_t *list, size_t count) {
+    const hak_entry_t *end = list->entries + count;
+    HAK_ADD_OWNED_16(&list->count, -1);
     return end;
 }
 
-/* Where a block goes in its stock: `number` is a random number of `bits` bits; with no bits, to the
+/* Where a block goes in its free list: `number` is a random number of `bits` bits; with no bits, to the
  * top. */
 typedef struct {
     size_t number;
@@ -152,19 +152,19 @@ HAK_FAST_PATH hak_chance_t hak_quarantine_chance(hak_random_t *random) {
     return (hak_chance_t){(uint16_t)hak_random_next(random), 16};
 }
 
-/* Puts a block into its stock at the place that `chance` says; the block that lies there goes to
- * the top. False when the stock has `room` blocks already. */
+/* Puts a block into its free list at the place that `chance` says; the block that lies there goes to
+ * the top. False when the free list has `room` blocks already. */
 HAK_FAST_PATH bool hak_quarantine_push(hak_rest_t rest, uint16_t room, hak_chance_t chance) {
-    size_t count = hak_load_relaxed(&rest.stock->count);
+    size_t count = hak_load_relaxed(&rest.list->count);
     if (HAK_UNLIKELY(count >= room)) return false;
-    hak_entry_t *at = rest.stock->entries + count;
+    hak_entry_t *at = rest.list->entries + count;
     if (chance.bits) {
         hak_entry_t *end = at;
-        at = rest.stock->entries + (chance.number * (count + 1) >> chance.bits);
+        at = rest.list->entries + (chance.number * (count + 1) >> chance.bits);
         *end = *at;
     }
     *at = rest.entry;
-    HAK_ADD_OWNED_16(&rest.stock->count, 1);
+    HAK_ADD_OWNED_16(&rest.list->count, 1);
     return true;
 }
 
@@ -175,12 +175,12 @@ HAK_FAST_PATH hak_rest_t hak_quarantine_exchange(hak_quarantine_t *quarantine, h
     HAK_FORGET(place);
     hak_rest_t old = *place;
     *place = rest;
-    HAK_ADD_OWNED_16(&rest.stock->resting, 1);
-    HAK_ADD_OWNED_16(&old.stock->resting, -1);
+    HAK_ADD_OWNED_16(&rest.list->resting, 1);
+    HAK_ADD_OWNED_16(&old.list->resting, -1);
     return old;
 }
 
 /* Blocks of the class are light; false for what is no class. */
-HAK_FAST_PATH bool hak_stock_is_light(const hak_class_stock_t *stock) {
-    return stock->size - 1 < hak_hardened.light_size;
+HAK_FAST_PATH bool hak_free_list_is_light(const hak_free_list_t *list) {
+    return list->size - 1 < hak_hardened.light_size;
 }

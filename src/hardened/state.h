@@ -2,9 +2,9 @@
  *
  *   word = requested size << 4 | origin << 2 | state
  *
- *   NEVER the hardened path has not had the block yet FREE in a stock, in a quarantine or in its
- *   slab; with a size other than 0 (FRESH) its contents
- *          are unknown: it came so from its slab
+ *   NEVER  the hardened path has not had the block yet
+ *   FREE   in a free list, in a quarantine or in its slab; with a size other than 0 (FRESH) its
+ *          contents are unknown: it came so from its slab
  *   USED   the program has it
  *   SEEN   the same, and hakmem_verify() looks at the bytes behind it
  *

@@ -107,7 +107,7 @@ static void write_after_free_and_exit_of_thread(size_t size) {
     CHECK(pthread_create(&thread, NULL, free_and_write, victim(size)) == 0, "no thread");
     pthread_join(thread, NULL);
 }
-/* As the thread ends, the block goes back to its slab, which has others in use or in this thread's stock. */
+/* As the thread ends, the block goes back to its slab, which has others in use or in this thread's free list. */
 static void *free_it(void *block) {
     API(free)(block);
     return NULL;
