@@ -8,7 +8,10 @@
 void *hak_block_record(void *start, size_t size, const void *site) {
     if (!start || !hak_records_settle()) return start;
     hak_block_t block = hak_block_of(start);
-    if (hak_block_has_record(&block)) hak_record_open(start, size, site);
+    if (hak_block_has_record(&block))
+        hak_record_open(start, size, site);
+    else if (block.kind == HAK_KIND_LARGE)
+        hak_record_close(start); /* a block of a heap has become too short for one where it was */
     return start;
 }
 

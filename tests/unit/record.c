@@ -107,6 +107,22 @@ static void tiny_and_huge_blocks_have_none(void **state) {
     assert_int_equal(count_all(), before);
 }
 
+static void a_block_that_becomes_short_has_none(void **state) {
+    (void)state;
+    hakmem_heap_t *heap = hakmem_heap_new(0);
+    void *first = hakmem_heap_malloc(heap, 100), *block = hakmem_heap_malloc(heap, 3000);
+    const unsigned before = count_all();
+    assert_ptr_equal(hakmem_heap_realloc(heap, block, 1000), block);
+    assert_int_equal(count_all(), before - 1);
+    assert_ptr_equal(hakmem_heap_realloc(heap, block, 3000), block);
+    expect(block, HAK_RECORD_IN_USE, 3000);
+    assert_ptr_equal(hakmem_heap_realloc(heap, block, 1000), block);
+    hakmem_free(block);
+    hakmem_free(first);
+    assert_int_equal(count_all(), before - 1);
+    hakmem_heap_destroy(heap);
+}
+
 /* ---- Damage, in a process of its own ----------------------------------------------------------- */
 
 static void free_a_damaged_record(void) {
@@ -196,6 +212,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_whole_superslab_has_a_record),
         cmocka_unit_test(records_do_not_meet),
         cmocka_unit_test(tiny_and_huge_blocks_have_none),
+        cmocka_unit_test(a_block_that_becomes_short_has_none),
         cmocka_unit_test(a_damaged_record_is_reported),
         cmocka_unit_test(an_older_record_is_not_of_a_tiny_block),
         cmocka_unit_test(an_address_has_a_module),
