@@ -349,8 +349,7 @@ unsigned hak_bin_take(hak_bin_t *bin, unsigned class_index, unsigned want, void 
         count_taken(bin, slab, used, count);
     }
     unsigned taken = want - (unsigned)(end - top);
-    if (end > top && taken)
-        for (unsigned i = 1; i <= taken; i++) top[i] = end[i];
+    if (end > top && taken) memmove(top + 1, end + 1, taken * sizeof *top);
     return taken;
 }
 

@@ -202,8 +202,7 @@ unsigned hak_warm_take(hak_warm_t *warm, unsigned home, unsigned class_index, un
         if (hak_load_relaxed(&warm->counts[HAK_WARM_CARVED]) % REPORT_INTERVAL == 0)
             (void)hak_add_relaxed(&hak_warm_ring_of(home, class_index)->carved, REPORT_INTERVAL);
     }
-    if (end > top)
-        for (unsigned i = 1; i <= taken; i++) top[i] = end[i];
+    if (end > top && taken) memmove(top + 1, end + 1, taken * sizeof *top);
     if (HAK_UNLIKELY(batch.twice.bits != 0)) hak_shard_report_twice(&batch.twice, class_index);
     return taken;
 }
