@@ -10,10 +10,11 @@ enum {
     REST_CALLS = 128, /* slow calls of its tier after which a magazine may be idle; it is */
     REST_PAGES = 512, /* if it pins so many pages, with fewer pages after more calls */
     PAGE_LEAST = 4096,
-    LEFT_MOST = 8,    /* magazines of classes that were left, emptied by one call */
-    LEFT_TIMES = 4,   /* see hak_idle_give_left */
-    BRAKED_SLOTS = 5, /* slots in use of a braked stack, sentinel included */
-    BRAKED_MOST = 8,  /* magazines that one call brakes */
+    LEFT_MOST = 8,     /* magazines of classes that were left, emptied by one call */
+    LEFT_TIMES = 4,    /* see hak_idle_give_left */
+    BRAKED_SLOTS = 5,  /* slots in use of a braked stack, sentinel included */
+    BRAKED_MOST = 8,   /* magazines that one call brakes... */
+    BRAKED_LOOKS = 16, /* ...and those that it looks at, unless it is the first */
 };
 
 /* Looks at a magazine. True when it is idle and has blocks: they are to be given back. */
@@ -64,8 +65,9 @@ static void release(hak_magazine_t *magazine) {
 }
 
 HAK_NEXT void hak_cache_brake(hak_cache_t *cache) {
+    const unsigned looks = cache->braked ? BRAKED_LOOKS : HAK_CLASS_COUNT;
     cache->braked = true;
-    for (unsigned i = 0, magazines = 0; i < HAK_CLASS_COUNT && magazines < BRAKED_MOST; i++) {
+    for (unsigned i = 0, magazines = 0; i < looks && magazines < BRAKED_MOST; i++) {
         unsigned index = cache->victim = (uint16_t)(cache->victim % HAK_CLASS_COUNT + 1);
         hak_magazine_t *magazine = &cache->magazines[index];
         if (hak_magazine_held(cache, index) < BRAKED_SLOTS) continue;
