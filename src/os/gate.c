@@ -212,6 +212,12 @@ void hak_gate_list(hak_gate_post_t *post) {
     } while (!atomic_compare_exchange_weak(&hak_gate_posts, &old, post)); /* partner: close */
 }
 
+HAK_BEHIND bool hak_gate_is_listed(const hak_gate_post_t *post) {
+    const hak_gate_post_t *at = hak_load_acquire(&hak_gate_posts); /* partner: hak_gate_list */
+    while (at && at != post) at = at->next;
+    return at;
+}
+
 void hak_gate_take(hak_gate_post_t *post) {
     hak_store_relaxed(&post->inside, 0);
     hak_store_release(&post->process, hak_gate_process()); /* partner: hak_gate_is_lost */

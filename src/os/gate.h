@@ -149,6 +149,7 @@ bool hak_gate_is_awaited(void);
 
 /* Adds a new post to the list. Posts never leave it. */
 void hak_gate_list(hak_gate_post_t *post);
+bool hak_gate_is_listed(const hak_gate_post_t *post); /* looks at all */
 
 /* Give the post to a thread of this process; take it from its thread. */
 void hak_gate_take(hak_gate_post_t *post);

@@ -32,7 +32,8 @@
  *       helper is ours
  *   P2  a thread that notes work: if the state is not NONE and the word is INHERITED, CAS -> CLAIMED; the thread that
  *       succeeds forgets the helper, by storing NONE last, and stores OWN. Until then the state is that of the parent,
- *       and nobody reaps. Rejected: OWN by the CAS. Another thread took the ENDED that was still there for its own, and
+ *       and nobody reaps. All signals are blocked meanwhile: the fork of a handler would wait for the post that P4
+ *       releases. Rejected: OWN by the CAS. Another thread took the ENDED that was still there for its own, and
  *       joined the parent's helper
  *   P3  nobody joins an inherited helper: E3 looks at the word
  *   P4  the clone may have come in the middle of a round. So the thread that forgets the helper in P2 takes the purge
@@ -205,11 +206,10 @@ static bool rest(unsigned period_ms) {
     return true;
 }
 
+/* The list itself says whether the post is in it: a clone may come between the listing and any note of that. */
 static void join_gate(void) {
-    static bool is_listed; /* used by the helper only, of which there is one */
     hak_gate_take(&post);
-    if (!is_listed) hak_gate_list(&post);
-    is_listed = true;
+    if (!hak_gate_is_listed(&post)) hak_gate_list(&post);
     hak_gate_use(&post);
     number = hak_os_thread();
 }
@@ -254,16 +254,26 @@ static bool is_inherited(void) {
     return word && hak_load_acquire(&word->owner) != HAK_WORD_OWN; /* partner: disown */
 }
 
+static void block_signals(sigset_t *before) {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, before);
+}
+
 /* P2, P4. */
 static HAK_BEHIND void disown(void) {
     uint32_t inherited = HAK_WORD_INHERITED;
     hak_own_word_t *word = hak_load_relaxed(&mark);
-    if (!hak_cas_acquire(&word->owner, &inherited, HAK_WORD_CLAIMED)) return;
-    hak_purge_disown(number);
-    hak_gate_take(&post); /* from the helper that is not there */
-    hak_gate_release(&post);
-    hak_helper_forget();
-    hak_store_release(&word->owner, HAK_WORD_OWN); /* partner: is_inherited */
+    sigset_t before;
+    block_signals(&before);
+    if (hak_cas_acquire(&word->owner, &inherited, HAK_WORD_CLAIMED)) {
+        hak_purge_disown(number);
+        hak_gate_take(&post); /* from the helper that is not there */
+        hak_gate_release(&post);
+        hak_helper_forget();
+        hak_store_release(&word->owner, HAK_WORD_OWN); /* partner: is_inherited */
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 /* Partner: P1. */
@@ -275,9 +285,8 @@ void hak_helper_look_whose(void) {
 static HAK_BEHIND void reap(void) {
     uint32_t ended = ENDED;
     int cancel;
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    sigset_t before;
+    block_signals(&before);
     if (!is_inherited() && hak_cas_acquire(&hak_helper_state, &ended, REAPING)) { /* partner: E2 */
         pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
         pthread_join(handle, NULL);
@@ -336,9 +345,8 @@ static HAK_SLOW_PATH void start(void) {
     }
     hak_helper_look_whose();
     if (HAK_UNLIKELY(hak_load_relaxed(&hak_helper_state) == ENDED)) reap();
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* also for P1: no handler forks between the two */
+    sigset_t before;
+    block_signals(&before); /* also for P1: no handler forks between the two */
     hak_own_word_t *word = hak_load_relaxed(&mark);
     if (word && hak_load_acquire(&hak_helper_state) == NONE)
         hak_store_relaxed(&word->owner, HAK_WORD_OWN);

@@ -463,10 +463,19 @@ void hak_purge_for(size_t size) {
     purge_all(cache);
 }
 
-/* By the owner, or in place of one that is not there any more: it may have taken a note, and not yet what it stands for. */
-static HAK_BEHIND void begin_anew(void) {
+/* An owner that is not there any more may have taken notes, and not done yet what they stand for. */
+static HAK_BEHIND void note_again(bool was_owned) {
+    const size_t soft = hak_commit_soft();
+    const bool was_pressed = was_owned || hak_load_relaxed(&has_hurry);
     if (hak_load_relaxed(&hak_shard_grown)) hak_budget_note(HAK_NOTE_GROWN);
     if (hak_load_relaxed(&hak_shard_visits_due)) hak_budget_note(HAK_NOTE_VISIT);
+    if (was_owned) hak_budget_note(HUGE | UNITS | LARGE_SPARSE);
+    if (was_pressed && soft && hak_commit_bytes() > soft) hak_budget_note(HAK_NOTE_PRESSURE);
+}
+
+/* By the owner, or in place of one that is not there any more. */
+static HAK_BEHIND void begin_anew(void) {
+    note_again(hak_load_relaxed(&owner) != 0);
     hak_purge_ahead_forget();
     works[present].pass.stages = works[present].ahead.stages = 0;
     end_pass();

@@ -79,6 +79,7 @@ int64_t hak_option(hak_option_t option) {
 /* The gate, for the one post: the helper's own, or what is left of it in the child of a clone. */
 uintptr_t hak_os_thread(void) { return THIS_HELPER; }
 void hak_gate_list(hak_gate_post_t *its) { (void)its; }
+bool hak_gate_is_listed(const hak_gate_post_t *its) { return (void)its, false; }
 void hak_gate_use(hak_gate_post_t *its) { (void)its; }
 void hak_gate_take(hak_gate_post_t *its) {
     (void)its;
