@@ -331,10 +331,18 @@ HAKMEM_API int hakmem_option_info(size_t index, struct hakmem_option *option,
  * negative. At rest all figures are exact, and live_bytes is the sum of hakmem_malloc_usable_size
  * over all live blocks (with HAKMEM_PROFILE=HARDENED, the sum of their sizes including canaries).
  * The time of a call grows with the number of threads that the process ever had at once. These
- * functions neither allocate nor change errno; they use less than 4 KiB of stack. */
+ * functions neither allocate nor change errno; they use less than 4 KiB of stack.
+ *
+ * A signal handler may call them, and hakmem_mallinfo2, hakmem_malloc_stats and hakmem_malloc_info
+ * (which writes to a stream, so the handler must not have interrupted a call on that stream). If the
+ * handler has interrupted the allocator in the middle of a change, or one of these functions, there
+ * are no figures: hakmem_stats_get returns EDEADLK, hakmem_stats_json returns 0 and writes an empty
+ * text, hakmem_mallinfo2 returns zeros, hakmem_malloc_stats writes a line that says so, and
+ * hakmem_malloc_info returns -1 with errno EDEADLK. */
 
 /* Stores the value of one figure: "pool.stage2", "tiers.tiny.live_bytes", "bands.C5.uc_miss",
- * "classes.64.live" (by block size). Returns 0; ENOENT: there is no such figure. */
+ * "classes.64.live" (by block size). Returns 0; ENOENT: there is no such figure; EDEADLK: see
+ * above. */
 HAKMEM_API int hakmem_stats_get(const char *name, uint64_t *value) HAKMEM_NOEXCEPT
     HAKMEM_ATTR((__nonnull__(1, 2)));
 
@@ -375,9 +383,9 @@ HAKMEM_API int hakmem_prof_dump(const char *path) HAKMEM_NOEXCEPT;
  * 100. A program that writes out of bounds damages blocks, not records, so this function is for
  * people who work on the allocator or suspect a bug in it. Its time grows with the heap, and slow
  * calls of other threads wait in the meantime, as they do for a fork. In a signal handler that
- * has interrupted the allocator in the middle of a change, or this function, and in the child of a
- * fork that such a handler makes, it checks nothing and returns SIZE_MAX, because a heap that is
- * half changed tells nothing. */
+ * has interrupted the allocator in the middle of a change, this function or one of the statistics,
+ * and in the child of a fork that such a handler makes, it checks nothing and returns SIZE_MAX,
+ * because a heap that is half changed tells nothing. */
 HAKMEM_API size_t hakmem_verify(void) HAKMEM_NOEXCEPT;
 
 #ifdef __cplusplus

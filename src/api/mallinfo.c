@@ -35,6 +35,7 @@ static struct hakmem_mallinfo2 mallinfo_of(const hak_stats_t *stats) {
 
 struct hakmem_mallinfo2 hakmem_mallinfo2(void) {
     const hak_stats_t *stats = hak_stats_begin();
+    if (HAK_UNLIKELY(!stats)) return (struct hakmem_mallinfo2){0};
     struct hakmem_mallinfo2 info = mallinfo_of(stats);
     hak_stats_end(stats);
     return info;
@@ -67,9 +68,12 @@ void hakmem_malloc_stats(void) {
     char chunk[HAK_OUT_CHUNK];
     hak_out_t out = hak_out_to_file(STDERR_FILENO, chunk);
     const hak_stats_t *stats = hak_stats_copy();
-    hak_stats_write_text(&out, stats);
+    if (HAK_LIKELY(stats != NULL))
+        hak_stats_write_text(&out, stats);
+    else
+        hak_out_text(&out, "hakmem: no statistics: a signal handler interrupted the allocator\n");
     hak_out_end(&out);
-    hak_stats_copy_end(stats);
+    if (HAK_LIKELY(stats != NULL)) hak_stats_copy_end(stats);
 }
 HAK_TWIN(void, malloc_stats, (void))
 
@@ -80,12 +84,14 @@ typedef struct {
     uint64_t tiers[HAK_STATS_TIERS][HAK_TIER_STATS], bands[HAK_BAND_COUNT][HAK_CLASS_STATS];
 } printed_t;
 
-static void take_printed(printed_t *printed) {
+static bool take_printed(printed_t *printed) {
     const hak_stats_t *stats = hak_stats_begin();
+    if (HAK_UNLIKELY(!stats)) return false;
     printed->info = mallinfo_of(stats);
     memcpy(printed->tiers, stats->tiers, sizeof printed->tiers);
     memcpy(printed->bands, stats->bands, sizeof printed->bands);
     hak_stats_end(stats);
+    return true;
 }
 
 /* Writes ` name="number"`. */
@@ -106,9 +112,11 @@ static void total(hak_out_t *out, const char *type, uint64_t count, uint64_t siz
     element(out, "\"", &count, size);
 }
 
-static HAK_SLOW_PATH void write_process(hak_out_t *out) {
+/* False without figures, and nothing is written. */
+static HAK_SLOW_PATH bool write_process(hak_out_t *out) {
     printed_t printed;
-    take_printed(&printed);
+    if (!take_printed(&printed)) return false;
+    hak_out_text(out, "<malloc version=\"hakmem-1\">\n");
     const struct hakmem_mallinfo2 *info = &printed.info;
     total(out, "fast", info->smblks, info->fsmblks);
     total(out, "rest", info->ordblks, info->fordblks);
@@ -126,6 +134,7 @@ static HAK_SLOW_PATH void write_process(hak_out_t *out) {
             attribute(out, hak_class_stat_rows[i].name, printed.bands[band][i]);
         hak_out_text(out, "/>\n");
     }
+    return true;
 }
 
 /* Writes one element for each thread's cache. */
@@ -148,8 +157,10 @@ int hakmem_malloc_info(int options, FILE *stream) {
     }
     char chunk[HAK_OUT_CHUNK];
     hak_out_t out = hak_out_to_stream(stream, chunk);
-    hak_out_text(&out, "<malloc version=\"hakmem-1\">\n");
-    write_process(&out);
+    if (HAK_UNLIKELY(!write_process(&out))) {
+        errno = EDEADLK;
+        return -1;
+    }
     write_caches(&out);
     hak_out_text(&out, "</malloc>\n");
     hak_out_end(&out);

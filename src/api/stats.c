@@ -11,6 +11,7 @@ int hakmem_stats_get(const char *name, uint64_t *value) {
     size_t index = hak_stats_find(name);
     if (index == HAK_STATS_COUNT) return ENOENT;
     const hak_stats_t *stats = hak_stats_begin();
+    if (HAK_UNLIKELY(!stats)) return EDEADLK;
     *value = hak_stats_value(stats, index);
     hak_stats_end(stats);
     return 0;
@@ -31,7 +32,9 @@ int hakmem_stats_info(size_t index, struct hakmem_stat *stat, size_t size) {
 size_t hakmem_stats_json(char *buffer, size_t size) {
     hak_out_t out = hak_out_to_buffer(buffer, size);
     const hak_stats_t *stats = hak_stats_begin();
-    hak_stats_write_json(&out, stats);
-    hak_stats_end(stats);
+    if (HAK_LIKELY(stats != NULL)) {
+        hak_stats_write_json(&out, stats);
+        hak_stats_end(stats);
+    }
     return hak_out_end(&out);
 }

@@ -251,6 +251,20 @@ bool hak_gate_is_inside(void) {
            hak_gate_thread.leaving;
 }
 
+static void set_asks(bool asks) {
+    atomic_signal_fence(memory_order_seq_cst);
+    hak_gate_thread.asks = asks;
+    atomic_signal_fence(memory_order_seq_cst);
+}
+
+HAK_BEHIND bool hak_gate_begin_question(void) {
+    if (hak_gate_is_inside() || hak_gate_thread.asks) return false;
+    set_asks(true);
+    return true;
+}
+
+HAK_BEHIND void hak_gate_end_question(void) { set_asks(false); }
+
 /* Sets CLOSED; false when it was set. */
 static HAK_BEHIND bool shut(void) {
     uintptr_t self = hak_os_thread(), state = hak_load_relaxed(&hak_gate.state);

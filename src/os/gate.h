@@ -114,7 +114,7 @@ typedef struct {
     uint8_t nested;        /* closes of a gate that the thread had closed */
     uint8_t leaving;       /* steps out of a crowd that are under way */
     uint8_t forks;         /* that closed the gate and are under way; see thread/fork.c */
-    bool checks;           /* is in hak_verify; see thread/verify.c */
+    bool asks;             /* see hak_gate_begin_question */
     hak_gate_post_t *post; /* NULL: one of a crowd */
     _Atomic(hak_gate_post_t *) noted_at; /* the post that says the thread is inside, or NULL */
 } hak_gate_thread_t;
@@ -141,6 +141,12 @@ bool hak_gate_try_enter(void);
 
 /* True inside, so also in a signal handler that has interrupted the engine, and on the way in or out of a crowd. */
 bool hak_gate_is_inside(void);
+
+/* Around a call that looks at the whole engine: it takes one lock after the other, and locks apart from the gate. False
+ * where that could wait for the caller's own thread for ever: in a signal handler that has interrupted the engine, or
+ * such a call; also in the child of a fork in that handler, until the interrupted call has ended. Nothing is begun then. */
+bool hak_gate_begin_question(void);
+void hak_gate_end_question(void);
 
 /* True while another thread's fork waits for the caller to leave, or is under way. */
 bool hak_gate_is_awaited(void);

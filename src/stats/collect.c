@@ -219,37 +219,52 @@ static HAK_BEHIND const hak_stats_t *collect_in_fork(void) {
     return &in_fork;
 }
 
-const hak_stats_t *hak_stats_begin(void) {
-    if (hak_gate_is_mine()) return collect_in_fork();
+static void take_snapshot(void) {
     hak_lock_acquire_apart(&hak_snapshot_lock);
     collect(&snapshot);
+}
+
+const hak_stats_t *hak_stats_begin(void) {
+    if (!hak_gate_begin_question()) return NULL;
+    if (hak_gate_is_mine()) return collect_in_fork();
+    take_snapshot();
     return &snapshot;
 }
 
+/* Begins with the lock of the snapshot; false when it is not free within so many milliseconds. */
+static bool begin_within(unsigned *tries) {
+    if (!hak_gate_begin_question()) return false;
+    const bool is_mine = hak_lock_acquire_apart_within(&hak_snapshot_lock, tries);
+    if (!is_mine) hak_gate_end_question();
+    return is_mine;
+}
+
 const hak_stats_t *hak_stats_begin_within(unsigned tries) {
-    if (!hak_lock_acquire_apart_within(&hak_snapshot_lock, &tries)) return NULL;
+    if (!begin_within(&tries)) return NULL;
     collect(&snapshot);
     return &snapshot;
 }
 
 const hak_stats_t *hak_stats_copy(void) {
     static hak_stats_t copy HAK_APART; /* under the report lock */
+    if (!hak_gate_begin_question()) return NULL;
     if (hak_gate_is_mine()) return collect_in_fork();
     hak_lock_acquire_apart(&hak_report_lock);
-    const hak_stats_t *stats = hak_stats_begin();
-    memcpy(&copy, stats, sizeof copy);
-    hak_stats_end(stats);
+    take_snapshot();
+    memcpy(&copy, &snapshot, sizeof copy);
+    hak_lock_release_apart(&hak_snapshot_lock);
     return &copy;
 }
 
 void hak_stats_copy_end(const hak_stats_t *stats) {
     if (stats != &in_fork) hak_lock_release_apart(&hak_report_lock);
+    hak_gate_end_question();
 }
 
 const hak_stats_t *hak_stats_try_begin(void) {
     enum { MOST_MS = 1000 };
     unsigned tries = MOST_MS;
-    if (!hak_lock_acquire_apart_within(&hak_snapshot_lock, &tries)) return NULL;
+    if (!begin_within(&tries)) return NULL;
     bool all = hak_gate_close_within(tries);
     if (all) {
         collect(&snapshot);
@@ -262,4 +277,5 @@ const hak_stats_t *hak_stats_try_begin(void) {
 
 void hak_stats_end(const hak_stats_t *stats) {
     if (stats != &in_fork) hak_lock_release_apart(&hak_snapshot_lock);
+    hak_gate_end_question();
 }

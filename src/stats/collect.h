@@ -6,11 +6,12 @@
 /* Collects all figures. They are 11 KB, and a thread's stack may have no more than 16 KB, so they
  * have one static place. It belongs to the caller until the caller passes the pointer to
  * hak_stats_end; other callers wait. In between the caller must not call code outside the
- * library. */
+ * library. This function and the next ones return NULL where they could wait for their own thread
+ * (hak_gate_begin_question). */
 const hak_stats_t *hak_stats_begin(void);
 void hak_stats_end(const hak_stats_t *stats);
 
-/* The same, but returns NULL when another caller has the place for longer than `tries`
+/* The same, but returns NULL also when another caller has the place for longer than `tries`
  * milliseconds. For code that must not wait until a report is written. */
 const hak_stats_t *hak_stats_begin_within(unsigned tries);
 

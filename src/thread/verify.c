@@ -4,9 +4,9 @@
  * held, no slab is claimed, no remote free is half done, and no unit is on its way between two owners.
  * Fast paths continue; they change only the `top` of the thread's own magazines.
  *
- * A signal handler's thread may itself be inside, change a magazine, or be in a check. What is half done then may not
- * add up, and the thread may hold a lock, that of the check itself too: there is no answer, nor in the child of a fork in
- * that handler before the call has ended. */
+ * A signal handler's thread may itself be inside, change a magazine, or be in a check or a collection of statistics. What
+ * is half done then may not add up, and the thread may hold a lock, that of the check itself too: there is no answer, nor
+ * in the child of a fork in that handler before the call has ended. */
 #include "thread/verify.h"
 
 #include "cache/verify.h"
@@ -63,17 +63,10 @@ static void check_caches(hak_check_t *check, const uint64_t carved[HAK_CLASS_COU
         if (!hak_gate_is_lost(&cache->post)) hak_cache_check(check, cache);
 }
 
-static void set_checks(bool checks) {
-    atomic_signal_fence(memory_order_seq_cst);
-    hak_gate_thread.checks = checks;
-    atomic_signal_fence(memory_order_seq_cst);
-}
-
 size_t hak_verify(void) {
     hak_check_t check = {0};
     uint64_t carved[HAK_CLASS_COUNT + 1];
-    if (hak_gate_is_inside() || hak_cache->changing || hak_gate_thread.checks) return SIZE_MAX;
-    set_checks(true);
+    if (hak_cache->changing || !hak_gate_begin_question()) return SIZE_MAX;
     hak_helper_look_whose();
     /* In a fork handler: a thread that has the lock waits at the caller's gate. */
     const bool in_fork = hak_gate_is_mine();
@@ -91,6 +84,6 @@ size_t hak_verify(void) {
     hak_hardened_check(&check);
     hak_gate_open_mine();
     if (!in_fork) hak_lock_release_apart(&verify_lock);
-    set_checks(false);
+    hak_gate_end_question();
     return check.violations;
 }

@@ -135,33 +135,54 @@ static void the_handler_forks_in_a_purge_and_does_not_come_back(void **state) {
 /* ---- A fork in the midst of a report ---------------------------------------------------------------- */
 
 static void *report_too(void *unused) {
-    hak_stats_copy_end(hak_stats_copy());
+    const hak_stats_t *stats = hak_stats_copy();
+    CHECK(stats != NULL, "no statistics");
+    hak_stats_copy_end(stats);
     return unused;
 }
 
-/* The child resets the locks of the report, and its thread releases them later. */
-static void the_handler_forks_while_its_thread_reports(void **state) {
-    (void)state;
-#ifdef __SANITIZE_THREAD__
-    skip(); /* it allows no threads in such a child */
-#endif
-    begin_other();
-    const hak_stats_t *copy = hak_stats_copy(), *stats = hak_stats_begin();
-    fork_as_a_handler();
-    if (is_child) {
-        pthread_t reporting;
-        report_too(NULL); /* in the handler */
-        CHECK(pthread_create(&reporting, NULL, report_too, NULL) == 0, "no thread");
-        pthread_join(reporting, NULL);
-    }
-    hak_stats_end(stats);
-    hak_stats_copy_end(copy);
+static void report_in_a_thread(void) {
+    pthread_t reporting;
+    CHECK(pthread_create(&reporting, NULL, report_too, NULL) == 0, "no thread");
+    pthread_join(reporting, NULL);
+}
+
+static void end_report(void) {
     if (is_child) {
         report_too(NULL);
         CHECK(hak_verify() == 0, "violations");
         _exit(0);
     }
     end_other();
+}
+
+/* The child resets the locks of the report, and its thread releases them later. */
+static void fork_in_a_report(bool copies) {
+#ifdef __SANITIZE_THREAD__
+    skip(); /* it allows no threads in such a child */
+#endif
+    begin_other();
+    const hak_stats_t *stats = copies ? hak_stats_copy() : hak_stats_begin();
+    fork_as_a_handler();
+    if (is_child) {
+        CHECK(!hak_stats_copy() && !hak_stats_begin(), "statistics in the midst of others");
+        report_in_a_thread();
+    }
+    if (copies)
+        hak_stats_copy_end(stats);
+    else
+        hak_stats_end(stats);
+    end_report();
+}
+
+static void the_handler_forks_while_its_thread_reports(void **state) {
+    (void)state;
+    fork_in_a_report(true);
+}
+
+static void the_handler_forks_while_its_thread_collects(void **state) {
+    (void)state;
+    fork_in_a_report(false);
 }
 
 /* The same in a fork handler, while the gate is closed: its thread took no lock, and the child releases none. */
@@ -172,22 +193,12 @@ static void the_handler_forks_while_a_fork_handler_reports(void **state) {
 #endif
     begin_other();
     assert_true(hak_gate_close(NULL, NULL));
-    const hak_stats_t *copy = hak_stats_copy(), *stats = hak_stats_begin();
+    const hak_stats_t *copy = hak_stats_copy();
     fork_as_a_handler();
-    if (is_child) {
-        pthread_t reporting;
-        CHECK(pthread_create(&reporting, NULL, report_too, NULL) == 0, "no thread");
-        pthread_join(reporting, NULL);
-    }
-    hak_stats_end(stats);
+    if (is_child) report_in_a_thread();
     hak_stats_copy_end(copy);
     hak_gate_open_mine();
-    if (is_child) {
-        report_too(NULL);
-        CHECK(hak_verify() == 0, "violations");
-        _exit(0);
-    }
-    end_other();
+    end_report();
 }
 
 /* ---- A fork in the midst of hakmem_verify ----------------------------------------------------------- */
@@ -264,6 +275,7 @@ int main(void) {
         cmocka_unit_test(the_handler_forks_while_its_thread_purges),
         cmocka_unit_test(the_handler_forks_in_a_purge_and_does_not_come_back),
         cmocka_unit_test(the_handler_forks_while_its_thread_reports),
+        cmocka_unit_test(the_handler_forks_while_its_thread_collects),
         cmocka_unit_test(the_handler_forks_while_a_fork_handler_reports),
         cmocka_unit_test(the_handler_forks_while_its_thread_verifies),
         cmocka_unit_test(no_helper_starts_for_no_thread),
