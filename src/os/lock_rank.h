@@ -21,34 +21,44 @@
 #include "base/base.h"
 
 /* Outermost first: the name, and the text for messages. A thread never holds two locks of one
- * rank. A comment says, for the rank below it, why the lock comes before others: what its holder
- * waits for. */
-#define HAK_LOCK_ORDER(RANK)                                                                \
-    /* looks at everything, lock by lock */                                                 \
-    RANK(VERIFY, "verification")                                                            \
-    /* only tried; reads what the statistics read */                                        \
-    RANK(REFRESH, "refresh of the live page")                                               \
-    RANK(REPORT, "report to a stream")                                                      \
-    /* reads the figures of each structure under its lock */                                \
-    RANK(SNAPSHOT, "snapshot of statistics")                                                \
-    /* and the home groups; settles caches under STACK */                                   \
-    RANK(THREADS, "thread list")                                                            \
-    /* purges pages, which may refuse huge pages under REGION; asks POOL before or after */ \
-    RANK(BIN, "shard bin")                                                                  \
-    /* puts TRANSFER's blocks back; takes superslabs from POOL */                           \
-    RANK(HEAP, "large heap")                                                                \
-    RANK(TRANSFER, "transfer array")                                                        \
-    /* and heaps of the program; takes chunks, or mappings */                               \
-    RANK(FINE, "fine blocks")                                                               \
-    /* gets addresses from REGION */                                                        \
-    RANK(POOL, "pool")                                                                      \
-    RANK(REGION, "region")                                                                  \
-    RANK(HUGE, "huge blocks")                                                               \
-    /* every lock without a row; a new stack is one of META */                              \
-    RANK(STACK, "stacks of a cache")                                                        \
-    RANK(SAMPLES, "heap samples")                                                           \
-    RANK(META, "records")                                                                   \
-    RANK(BAND_COST, "band cost")                                                            \
+ * rank. The comment above a rank says why it has this place: what its holder takes, and whose
+ * holders take it. "Alone": no holder of another lock waits for it. */
+#define HAK_LOCK_ORDER(RANK)                                                                   \
+    /* alone; hak_verify looks at everything, lock by lock */                                  \
+    RANK(VERIFY, "verification")                                                               \
+    /* only tried; reads what the statistics read, some of it under SNAPSHOT */                \
+    RANK(REFRESH, "refresh of the live page")                                                  \
+    /* alone; hak_stats_copy takes SNAPSHOT, then the report is written without it */          \
+    RANK(REPORT, "report to a stream")                                                         \
+    /* reads the figures of each structure under its lock */                                   \
+    RANK(SNAPSHOT, "snapshot of statistics")                                                   \
+    /* and the home groups; settles caches under STACK */                                      \
+    RANK(THREADS, "thread list")                                                               \
+    /* purges pages, which may refuse huge pages under REGION; asks POOL before or after */    \
+    RANK(BIN, "shard bin")                                                                     \
+    /* puts TRANSFER's blocks back; takes superslabs from POOL; */                             \
+    /* purges short pieces, which may refuse huge pages under REGION */                        \
+    RANK(HEAP, "large heap")                                                                   \
+    /* takes nothing; HEAP's holder takes a block of the array, or empties it (waiting.h) */   \
+    RANK(TRANSFER, "transfer array")                                                           \
+    /* and the program's heaps, and their table. Swaps notes under HUGE, ends samples under */ \
+    /* SAMPLES, takes and frees records of META; asks POOL before or after */                  \
+    RANK(FINE, "fine blocks")                                                                  \
+    /* gets addresses from REGION */                                                           \
+    RANK(POOL, "pool")                                                                         \
+    /* takes nothing; POOL's holder grows the heap, BIN's and HEAP's refuse huge pages */      \
+    RANK(REGION, "region")                                                                     \
+    /* gets more places for kept stretches from META; FINE's holder swaps a note */            \
+    RANK(HUGE, "huge blocks")                                                                  \
+    /* every lock without a row; a new stack is one of META */                                 \
+    RANK(STACK, "stacks of a cache")                                                           \
+    /* takes nothing; FINE's holder ends the samples of a heap that is freed (user_heap.c) */  \
+    RANK(SAMPLES, "heap samples")                                                              \
+    /* takes nothing; the holders of FINE, HUGE and STACK make or free records */              \
+    RANK(META, "records")                                                                      \
+    /* alone (a slow call, an option that changes); takes nothing: any place would do */       \
+    RANK(BAND_COST, "band cost")                                                               \
+    /* alone; takes nothing: any place would do */                                             \
     RANK(SAMPLED, "pages of sampled blocks")
 
 typedef enum {
