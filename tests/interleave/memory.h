@@ -68,9 +68,11 @@ void memory_keep_old(const volatile void *address);
 uint64_t memory_choose_old(const volatile void *address, uint64_t newest, int order);
 void memory_order_fence(int order);
 
-/* What the running thread has delayed is seen from here on; what any thread has. */
+/* Delayed stores of the running thread are seen from here on; those of all threads. The third drops them: a
+ * new execution begins. */
 void memory_fence(void);
 void memory_fence_all(void);
+void memory_forget_delayed(void);
 
 /* Visits the atomic variables that two threads touched in this execution, and one of them wrote. */
 void memory_each_shared(void (*visit)(const volatile void *address));
