@@ -7,16 +7,12 @@
 #include "api/block.h"
 #include "api/block_record.h"
 #include "api/block_report.h"
-#include "api/describe.h"
 #include "api/export.h"
 #include "api/hardened_malloc.h"
-#include "api/leaks.h"
 #include "api/malloc_sampled.h"
 #include "cache/cache.h"
 #include "cache/sampler.h"
-#include "classes/dyn.h"
 #include "debug/timing.h"
-#include "error/error.h"
 #include "hardened/hardened.h"
 #include "hardened/guard_sample.h"
 #include "large/fine_grain.h"
@@ -24,78 +20,18 @@
 #include "large/large.h"
 #include "large/user_heap_huge.h"
 #include "live_stats/live.h"
-#include "options/environment.h"
 #include "options/options.h"
-#include "os/fault.h"
-#include "os/os.h"
-#include "os/program.h"
 #include "policy/dyn_size.h"
-#include "policy/band_cost.h"
 #include "profile/samples.h"
 #include "debug_record/record.h"
 #include "region/region.h"
-#include "stats/exit.h"
-#include "stats/heap_profile.h"
-#include "thread/fork.h"
+#include "shard/shard.h"
 #include "thread/purge_trigger.h"
 #include "thread/thread.h"
 
 _Atomic size_t hak_mapping_threshold = HAK_LARGE_MAX + 1;
 
 enum { CALLOC_FRESH_MIN = 4096 }; /* from this size on it pays to know that a block is zero */
-
-/* Usually the C library has allocated before this runs, so little is left to do. It guarantees
- * what hak_push relies on: the region exists before the program starts a thread. */
-__attribute__((constructor)) static void prepare(void) {
-    hak_options_load();
-    hak_region_prepare();
-    if (HAK_UNLIKELY(hak_option_source(HAK_OPTION_ERROR_FILE) != HAK_SOURCE_DEFAULT))
-        hak_error_set_describe(hak_describe);
-    if (HAK_UNLIKELY(hak_option(HAK_OPTION_HARDENED) != 0)) hak_hardened_start();
-    if (HAK_UNLIKELY(hak_sampler_is_wanted())) hak_malloc_sampled_start();
-    if (hak_os_expects_fork_handlers()) hak_fork_install();
-    if (HAK_UNLIKELY(hak_option(HAK_OPTION_MID_DYN1) > 0))
-        hak_dyn_choose((size_t)hak_option(HAK_OPTION_MID_DYN1));
-    hak_band_cost_start();
-    if (HAK_UNLIKELY(hak_stats_wanted())) hak_stats_prepare();
-    if (HAK_UNLIKELY(hak_option(HAK_OPTION_LIVE) != 0)) hak_live_start();
-}
-
-static HAK_BEHIND void report(void *unused) {
-    (void)unused;
-    if (hak_stats_wanted()) hak_stats_report();
-    if (hak_samples_on()) hak_leaks_report();
-}
-
-#ifdef __GLIBC__
-int __cxa_atexit(void (*function)(void *), void *argument, void *file);
-#endif
-
-/* Removes what would run this code after dlclose has unmapped the library. The fork handlers are removed with the
- * library (thread/fork.c), and a library that may be unmapped has no helper thread. */
-static HAK_BEHIND void forsake(void) {
-    hak_thread_forsake();
-    hak_heap_profile_leave_signal();
-    hak_os_leave_faults();
-}
-
-/* Runs after main and all atexit handlers, in each process that ends by exit() or a return from
- * main, children of a fork included; not in a process that _exit or a signal ends. If the archive is
- * linked into a library, it also runs when dlclose unmaps that library; threads that used it end later.
- *
- * Libraries whose destructors run after this one free their blocks then. So with glibc the reports are written later
- * still: exit() calls a handler that is registered now after all destructors. To register it allocates nothing, since
- * the slot of the loader's own handler, which is running, is free. musl's exit() does not do this; there the reports
- * show the state at this moment. */
-__attribute__((destructor)) static void finish(void) {
-    const bool goes = hak_os_may_be_unloaded();
-    if (HAK_UNLIKELY(goes)) forsake();
-    if (HAK_LIKELY(!hak_stats_wanted() && !hak_samples_on())) return;
-#ifdef __GLIBC__
-    if (!goes && __cxa_atexit(report, NULL, NULL) == 0) return;
-#endif
-    report(NULL);
-}
 
 HAK_HOT void *hakmem_malloc(size_t size) {
     hak_cache_t *cache = hak_cache;
