@@ -37,6 +37,13 @@ static inline size_t hak_bits_end_before(const uint64_t *bits, size_t at) {
     return 0;
 }
 
+/* Length of the longest row of set bits in a word. */
+static inline unsigned hak_bits_longest(uint32_t word) {
+    unsigned length = 0;
+    for (; word; word &= word >> 1) length++;
+    return length;
+}
+
 /* Turns `count` bits, all of which are alike. */
 static inline void hak_bits_turn(uint64_t *bits, size_t at, size_t count) {
     for (size_t some; count; at += some, count -= some) {

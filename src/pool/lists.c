@@ -1,6 +1,8 @@
 /* lists.c: the pool's lists of superslabs. */
 #include "pool/lists.h"
 
+#include "base/bits.h"
+
 hak_lists_t hak_lists[HAK_NODES_MAX] HAK_APART;
 
 bool hak_pool_has_much_dirty(size_t dirty, size_t used) { return dirty > used / HAK_ABOUT_PART; }
@@ -32,12 +34,6 @@ HAK_OUT_OF_LINE void hak_pool_add_dirty(size_t more) {
 
 static hak_lists_t *lists_of(const hak_superslab_t *super) { return &hak_lists[super->node]; }
 
-static unsigned longest_run(uint32_t mask) {
-    unsigned length = 0;
-    for (; mask; mask &= mask >> 1) length++;
-    return length;
-}
-
 void hak_lists_remove(hak_superslab_t *super) {
     hak_lists_t *lists = lists_of(super);
     if (super == lists->rows_seen) lists->rows_seen = super->next;
@@ -47,7 +43,7 @@ void hak_lists_remove(hak_superslab_t *super) {
 
 void hak_lists_insert(hak_superslab_t *super) {
     hak_lists_t *lists = lists_of(super);
-    super->longest = (uint8_t)longest_run(super->free);
+    super->longest = (uint8_t)hak_bits_longest(super->free);
     super->kept = false;
     if (super->longest == hak_superslab_units() && !lists->last_unasked)
         lists->last_unasked = super;

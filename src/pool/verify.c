@@ -1,21 +1,16 @@
 /* verify.c: the equations of superslab.h and lists.h, executed. */
 #include "pool/verify.h"
 
+#include "base/bits.h"
 #include "pool/lists.h"
 #include "pool/pool.h"
 #include "region/verify.h"
 
 static const char superslab[] = "superslab", pool[] = "pool";
 
-static unsigned longest_run(uint32_t mask) {
-    unsigned length = 0;
-    for (; mask; mask &= mask >> 1) length++;
-    return length;
-}
-
 void hak_superslab_check(hak_check_t *check, const hak_superslab_t *super) {
     hak_check_equal(check, superslab, super, "longest = longest run of free units", super->longest,
-                    longest_run(super->free));
+                    hak_bits_longest(super->free));
     hak_check_that(check, superslab, super, "a held one is in that list",
                    !super->held || super->on_dirty || super->large);
     hak_check_that(check, superslab, super, "one that the region keeps is wholly free",
