@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "os/file.h"
-#include "os/os.h"
 
 enum { PATH_SIZE = 400, NUMBERS_SIZE = 64, CONTROLLERS_SIZE = 64, CPUS_MOST = 8192 };
 

@@ -166,10 +166,6 @@ static void each_piece(int file, hak_os_take_piece_t take, void *context) {
     if (file >= 0) syscall(SYS_close, file);
 }
 
-void hak_os_each_piece(const char *path, hak_os_take_piece_t take, void *context) {
-    each_piece(open_to_read(path), take, context);
-}
-
 void hak_os_each_own_piece(const char *name, hak_os_take_piece_t take, void *context) {
     each_piece(hak_os_open_own(name), take, context);
 }
@@ -188,7 +184,7 @@ static bool take_chars(const char *piece, size_t size, void *context) {
 
 void hak_os_each_char(const char *path, hak_os_take_t take, void *context) {
     chars_t chars = {take, context};
-    hak_os_each_piece(path, take_chars, &chars);
+    each_piece(open_to_read(path), take_chars, &chars);
 }
 
 /* ---- Making ------------------------------------------------------------------------ */

@@ -52,11 +52,10 @@ const char *hak_os_reason(int error);
  * change. */
 int hak_os_open_own(const char *name);
 
-/* Read a small file without allocating, for instance one of /proc; hak_os_each_own_piece opens it with hak_os_open_own.
- * They call `take` for each piece, or each character, until it returns false; no call when the file cannot be opened.
- * errno may change. */
+/* Both read a small file without allocating. The first reads a file of the calling thread in /proc (hak_os_open_own),
+ * and calls `take` for each piece; the second calls it for each character. They stop when it returns false; no call
+ * when the file cannot be opened. errno may change. */
 typedef bool (*hak_os_take_piece_t)(const char *piece, size_t size, void *context);
-void hak_os_each_piece(const char *path, hak_os_take_piece_t take, void *context);
 void hak_os_each_own_piece(const char *name, hak_os_take_piece_t take, void *context);
 typedef bool (*hak_os_take_t)(char c, void *context);
 void hak_os_each_char(const char *path, hak_os_take_t take, void *context);
