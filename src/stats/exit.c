@@ -4,7 +4,6 @@
 
 #include "options/options.h"
 #include "os/file.h"
-#include "os/os.h"
 #include "stats/collect.h"
 #include "stats/report.h"
 #include "stats/text.h"

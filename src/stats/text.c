@@ -36,7 +36,7 @@ static void write_option(hak_out_t *out, const char *label, hak_option_t option)
 
 /* Replaces control characters by `?`, because a terminal would execute them. */
 static void write_plain(hak_out_t *out, const char *text) {
-    for (; *text; text++) hak_out_bytes(out, *text >= ' ' && *text < 127 ? text : "?", 1);
+    for (; *text; text++) hak_out_bytes(out, (char[]){hak_printable(*text)}, 1);
 }
 
 /* Writes the options that are not at their defaults, with the source of each value. */
