@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 
-#include "api/block_record.h"
 #include "debug_record/record.h"
 #include "error/error.h"
 #include "hardened/guard_sample.h"

@@ -17,7 +17,6 @@
 #include "large/large.h"
 #include "large/user_heap_huge.h"
 #include "live_stats/live.h"
-#include "os/os.h"
 #include "profile/samples.h"
 #include "shard/flush.h"
 #include "thread/purge_trigger.h"

@@ -14,7 +14,6 @@
 #include "hardened/canary.h"
 #include "hardened/empty.h"
 #include "large/fine_grain.h"
-#include "large/large.h"
 #include "profile/samples.h"
 #include "thread/purge_trigger.h"
 

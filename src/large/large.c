@@ -10,7 +10,6 @@
 #include "large/waiting.h"
 #include "options/options.h"
 #include "os/numa_topology.h"
-#include "os/os.h"
 #include "pool/pool.h"
 #include "region/region.h"
 

@@ -8,7 +8,6 @@
 #include "large/huge_kept.h"
 #include "large/large.h"
 #include "large/huge_table.h"
-#include "pool/pool.h"
 #include "region/region.h"
 
 static const char of_super[] = "superslab", of_heap[] = "large heap", of_huge[] = "huge blocks";
