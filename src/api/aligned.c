@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "api/block.h"
 #include "api/export.h"
 #include "api/malloc.h"
 #include "api/valgrind.h"

@@ -1,4 +1,4 @@
-/* malloc.c: the public malloc and free, and their slow halves; the fast paths are in malloc.h. */
+/* malloc.c: the public malloc, calloc and free, and their slow halves; the fast paths are in malloc.h. */
 #include "api/malloc.h"
 
 #include <errno.h>
@@ -44,6 +44,17 @@ HAK_HOT void *hakmem_malloc(size_t size) {
 }
 HAK_TWIN(void *, malloc, (size_t size))
 HAK_LIBC_TWIN(void *, malloc, (size_t size))
+
+/* Zeroes the whole block, as glibc does, since programs use all of malloc_usable_size. */
+void *hakmem_calloc(size_t count, size_t size) {
+    size_t bytes, magazine;
+    if (HAK_UNLIKELY(__builtin_mul_overflow(count, size, &bytes))) return hak_out_of_memory();
+    void *block = hak_pop_of_magazine(bytes, &magazine);
+    return HAK_LIKELY(block != NULL) ? memset(block, 0, hak_row_at(magazine % HAK_SAMPLER_AT)->size)
+                                     : hak_allocate_zeroed(bytes, HAK_CALLER());
+}
+HAK_TWIN(void *, calloc, (size_t count, size_t size))
+HAK_LIBC_TWIN(void *, calloc, (size_t count, size_t size))
 
 /* Some programs free NULL as often as blocks. */
 HAK_FAST_PATH bool release_null(const void *pointer) {

@@ -1,5 +1,5 @@
-/* realloc.c: realloc, calloc, sized frees and malloc_usable_size, as the C, POSIX and Linux manual pages
- * define them. Blocks above 64 KiB grow in place in large/large.c and large/huge.c. */
+/* realloc.c: realloc and reallocarray, as the C, POSIX and Linux manual pages define them. Blocks above
+ * 64 KiB grow in place in large/large.c and large/huge.c. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,21 +19,9 @@
 #include "large/huge.h"
 #include "large/large.h"
 #include "options/options.h"
-#include "os/os.h"
 #include "profile/samples.h"
 #include "debug_record/record.h"
 #include "thread/purge_trigger.h"
-
-/* Zeroes the whole block, as glibc does, since programs use all of malloc_usable_size. */
-void *hakmem_calloc(size_t count, size_t size) {
-    size_t bytes, magazine;
-    if (HAK_UNLIKELY(__builtin_mul_overflow(count, size, &bytes))) return hak_out_of_memory();
-    void *block = hak_pop_of_magazine(bytes, &magazine);
-    return HAK_LIKELY(block != NULL) ? memset(block, 0, hak_row_at(magazine % HAK_SAMPLER_AT)->size)
-                                     : hak_allocate_zeroed(bytes, HAK_CALLER());
-}
-HAK_TWIN(void *, calloc, (size_t count, size_t size))
-HAK_LIBC_TWIN(void *, calloc, (size_t count, size_t size))
 
 /* True when the block serves the new size as it is: the size fits and leaves less than half of the
  * block unused; less than an eighth of a large or huge block, which can be shrunk in place. A sampled
@@ -183,52 +171,3 @@ HAK_UNDER_VALGRIND(void *, reallocarray, (void *pointer, size_t count, size_t si
     return __builtin_mul_overflow(count, size, &bytes) ? hak_out_of_memory()
                                                        : realloc(pointer, bytes);
 }
-
-/* The caller says the size. It is checked against the debug record, if there is one, on the hardened path, and in the
- * debug build. */
-void hakmem_free_sized(void *pointer, size_t size) {
-#if HAKMEM_DEBUG
-    hak_block_t block = hak_block_of(pointer);
-    HAK_ASSERT(hak_hardened_on() || !pointer || !hak_block_usable(&block) || size <= block.size);
-#endif
-    if (HAK_LIKELY(hak_push(pointer))) return;
-    hak_release_sized(pointer, "free_sized", size);
-}
-HAK_TWIN(void, free_sized, (void *pointer, size_t size))
-HAK_UNDER_VALGRIND(void, free_sized, (void *pointer, size_t size)) {
-    (void)size;
-    free(pointer);
-}
-
-void hakmem_free_aligned_sized(void *pointer, size_t align, size_t size) {
-    HAK_ASSERT(hak_is_pow2(align) && ((uintptr_t)pointer & (align - 1)) == 0);
-    (void)align;
-    hakmem_free_sized(pointer, size);
-}
-HAK_TWIN(void, free_aligned_sized, (void *pointer, size_t align, size_t size))
-HAK_UNDER_VALGRIND(void, free_aligned_sized, (void *pointer, size_t align, size_t size)) {
-    (void)align, (void)size;
-    free(pointer);
-}
-
-static HAK_OUT_OF_LINE size_t usable_of_block(const void *pointer) {
-    hak_block_t block = hak_block_of(pointer);
-    if (hak_block_usable(&block)) return block.size;
-    hak_block_report("malloc_usable_size", pointer, &block);
-    return 0;
-}
-
-/* `row` is that of the block's unit; the first one, which is all zero, for an address outside the heap. */
-static HAK_OUT_OF_LINE size_t usable_size(const void *pointer, const hak_class_t *row) {
-    const bool starts =
-        hak_is_block_start(hak_block_offset((uintptr_t)pointer, row), row->start_test);
-    if (hak_hardened_on()) return hak_hardened_usable(pointer, starts ? row : hak_classes);
-    if (HAK_LIKELY(starts && row->size)) return row->size;
-    return pointer ? usable_of_block(pointer) : 0;
-}
-
-size_t hakmem_malloc_usable_size(const void *pointer) {
-    const hak_class_t *row = hak_classes;
-    return hak_tiny_row_of(pointer, &row) ? row->size : usable_size(pointer, row);
-}
-HAK_TWIN(size_t, malloc_usable_size, (const void *pointer))
