@@ -62,7 +62,7 @@ MUTANTS = [
      r"if \(HAK_UNLIKELY\(!is_there\(slab, owner, bits\)\) &&\s*has_left\([^;]*\)\)\s*return mask;",
      r""),
     ("remote", "a bitmap serves though a second free stands in it",
-     r"if \(HAK_UNLIKELY\(bitmap && !hak_shard_bitmap_is_clean\(bitmap, size\)\)\)",
+     r"if \(HAK_UNLIKELY\(!hak_shard_bitmap_is_clean\(bitmap, size\)\)\)",
      r"if (0)",
      "a record serves again while a second free stands in it"),
     ("remote", "F leaves its block in the record of a slab that has gone",
