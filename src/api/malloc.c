@@ -332,8 +332,7 @@ HAK_FAST_PATH bool release_whole(void *pointer, const hak_unit_t *unit) {
         size = hak_user_heap_huge_free(pointer);
     } else {
         hak_thread_cache_of_free(); /* makes this thread known to a fork */
-        size =
-            hak_fine_is(unit) ? hak_fine_free(pointer) : hak_large_free(hak_large_home(), pointer);
+        size = hak_large_free(hak_large_home(), pointer);
     }
     if (!size) return false;
     count_freed_whole(!unit);
@@ -381,6 +380,12 @@ static bool release_by_owner(void *pointer, const char *function, hak_block_t *b
     return !hak_block_record_close(function, block, size) || release_whole(pointer, block->unit);
 }
 
+static HAK_BEHIND void report_unfreed(void *pointer, const char *function,
+                                      const hak_block_t *block) {
+    HAK_COUNT_WAY(hak_block_usable(block) ? HAK_WAY_FREE_TWICE : HAK_WAY_FREE_BAD);
+    hak_block_report(function, pointer, block);
+}
+
 /* Frees a pointer that no magazine takes, or reports it. If the owner of a large or huge block finds it not in use, the
  * free is not tried again: by now the block may belong to another thread. */
 static HAK_OUT_OF_LINE void release_other(void *pointer, const char *function, size_t size) {
@@ -393,9 +398,24 @@ static HAK_OUT_OF_LINE void release_other(void *pointer, const char *function, s
     const bool done = find_cached(pointer, &block)
                           ? release_cached(pointer, function, &block, size)
                           : release_by_owner(pointer, function, &block, size);
-    if (done) return;
-    HAK_COUNT_WAY(hak_block_usable(&block) ? HAK_WAY_FREE_TWICE : HAK_WAY_FREE_BAD);
-    hak_block_report(function, pointer, &block);
+    if (!done) report_unfreed(pointer, function, &block);
+}
+
+/* True in a large block without a debug record. Where the map says so, the pointer is in the heap. */
+HAK_FAST_PATH bool is_in_large(const void *pointer) {
+    const uintptr_t unit = hak_unit_number(pointer);
+    return hak_is_below(unit, &hak_map.unit_end) &&
+           hak_load_relaxed(&hak_map.entries[unit]) == (unsigned)HAK_CLASS_LARGE
+                                                           << HAK_MAGAZINE_SHIFT &&
+           !hak_records_on();
+}
+
+/* The same as release_other. */
+static HAK_NEXT void release_large(void *pointer, const char *function) {
+    HAK_COUNT_WAY(HAK_WAY_FREE_SLOW);
+    if (HAK_LIKELY(release_whole(pointer, hak_unit_of(pointer)))) return;
+    const hak_block_t block = hak_block_of(pointer);
+    report_unfreed(pointer, function, &block);
 }
 
 /* Out of line, so that the common half saves no registers. */
@@ -443,7 +463,10 @@ static HAK_BEHIND void leave_sample(void *pointer, size_t size) {
 /* Frees a block of no slab, or one for which the thread has no stack. */
 static HAK_OUT_OF_LINE void release_further(void *pointer, const char *function, size_t size) {
     if (hak_samples_on()) leave_sample(pointer, size); /* blocks of slabs have none: samples.h */
-    release_other(pointer, function, size);
+    if (is_in_large(pointer))
+        release_large(pointer, function);
+    else
+        release_other(pointer, function, size);
 }
 
 /* Frees a block in a process that is not on the hardened path. */
