@@ -54,6 +54,11 @@ static HAK_BEHIND void forsake(void) {
     hak_os_leave_faults();
 }
 
+static HAK_BEHIND void close_files(void) {
+    hak_stats_forsake();
+    hak_live_forsake();
+}
+
 /* Runs after main and all atexit handlers, in each process that ends by exit() or a return from
  * main, children of a fork included; not in a process that _exit or a signal ends. If the archive is
  * linked into a library, it also runs when dlclose unmaps that library; threads that used it end later.
@@ -63,11 +68,11 @@ static HAK_BEHIND void forsake(void) {
  * the slot of the loader's own handler, which is running, is free. musl's exit() does not do this; there the reports
  * show the state at this moment. */
 __attribute__((destructor)) static void finish(void) {
-    const bool goes = hak_os_may_be_unloaded();
+    const bool goes = hak_os_may_be_unloaded(), is_due = hak_stats_wanted() || hak_samples_on();
     if (HAK_UNLIKELY(goes)) forsake();
-    if (HAK_LIKELY(!hak_stats_wanted() && !hak_samples_on())) return;
 #ifdef __GLIBC__
-    if (!goes && __cxa_atexit(report, NULL, NULL) == 0) return;
+    if (HAK_UNLIKELY(is_due) && !goes && __cxa_atexit(report, NULL, NULL) == 0) return;
 #endif
-    report(NULL);
+    if (HAK_UNLIKELY(is_due)) report(NULL);
+    if (HAK_UNLIKELY(goes)) close_files();
 }

@@ -2,8 +2,9 @@
  *
  * FORK: the child inherits the file and the mapping of its parent's page. It gives up both in its
  * fork handler, and makes a page of its own when it next allocates. A child that was made without
- * fork handlers (clone, vfork) is recognised by its process number before anything is written; it
- * does not touch the mapping, which the parent may share.
+ * fork handlers (clone, vfork) is recognised by its process number before anything is written. If it
+ * shares the memory of its parent, it refreshes the parent's page: they have one heap. If it has a
+ * copy, it makes a page of its own, and leaves the mapping of the parent's where it is.
  *
  * The file is kept open only for its name in /proc/PID/fd. The process writes through the mapping,
  * so the program may close the file, and another file may get its number; a reader then needs the right
@@ -16,6 +17,7 @@
 #include "meta/meta.h"
 #include "os/lock.h"
 #include "os/os.h"
+#include "os/own_word.h"
 #include "stats/collect.h"
 #include "stats/heap_profile.h"
 #include "thread/fork.h"
@@ -35,16 +37,29 @@ static hak_lock_t refresh_lock;
 HAK_LOCK_RANK(REFRESH, refresh_lock, NULL);
 static hak_os_shared_t page_file; /* refresh lock */
 static unsigned maker;            /* refresh lock; number of the process that made the page */
+static hak_own_word_t *own_word;  /* refresh lock; NULL before the first page, or on old kernels */
 static bool refused;              /* refresh lock; the system refused to make the file */
 static _Atomic uint64_t due_ms;   /* written under the refresh lock */
 static uint64_t places_due_ms;    /* refresh lock */
 static uint64_t refresh_count;    /* refresh lock; half of the last even `sequence` */
 
+/* True when the page is that of this process, or of one that it shares its memory with. */
+static bool has_page(unsigned pid) {
+    const bool is_shared = own_word && hak_load_relaxed(&own_word->owner) == HAK_WORD_OWN;
+    return page_file.addr && (maker == pid || is_shared);
+}
+
+static void note_maker(unsigned pid) {
+    maker = pid;
+    if (!own_word) own_word = hak_os_own_word();
+    if (own_word) hak_store_relaxed(&own_word->owner, HAK_WORD_OWN);
+}
+
 static bool make_page(void) {
     unsigned pid = hak_os_process_id();
-    if (page_file.addr && maker == pid) return true;
+    if (has_page(pid)) return true;
     if (refused) return false;
-    maker = pid;
+    note_maker(pid);
     places_due_ms = 0;
     refused = !hak_os_share(HAK_LIVE_NAME, sizeof(hak_live_page_t), &page_file);
     if (refused) return false;
@@ -103,6 +118,13 @@ static void after_fork_child(void) {
     hak_lock_reset(&refresh_lock);
     hak_os_unshare(&page_file);
     hak_store_relaxed(&due_ms, 0);
+}
+
+void hak_live_forsake(void) {
+    if (!hak_lock_try_apart(&refresh_lock)) return;
+    refused = true;
+    hak_os_unshare(&page_file);
+    hak_lock_release_apart(&refresh_lock);
 }
 
 void hak_live_start(void) {

@@ -15,5 +15,8 @@ extern _Atomic bool hak_live_on;
  * process goes on without a page. */
 HAK_SLOW_PATH void hak_live_start(void);
 
+/* Gives the page and its file back, before the code of this library goes. */
+void hak_live_forsake(void);
+
 /* Notes the size that a slow call of malloc requests. Any thread calls it. */
 HAK_SLOW_PATH void hak_live_note_request(size_t size);

@@ -61,8 +61,8 @@ HAK_OUT_OF_LINE void *hak_shard_bitmap(unsigned shard, size_t size) {
     void *bitmap = places ? bitmap_of_shard(places, shard, size) : NULL;
     if (!bitmap) bitmap = hak_meta_alloc_bitmap(size);
     if (!bitmap) return NULL;
-    *(uint64_t *)bitmap =
-        0; /* a new page that is read first costs a second fault when it is written */
+    /* If a new page is read first, its first write costs a second fault. */
+    *(uint64_t *)bitmap = 0;
     if (HAK_UNLIKELY(!hak_shard_bitmap_is_clean(bitmap, size))) return another(bitmap, size);
     return bitmap;
 }

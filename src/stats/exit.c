@@ -13,7 +13,7 @@ enum { STATS_OFF, STATS_TEXT, STATS_JSON };
 enum { PATH_SIZE = 4096, STDERR = 2 };
 
 static _Atomic bool is_prepared;
-static int stderr_copy = -1;             /* constant once prepared */
+static int stderr_copy = -1;             /* constant once prepared, until the code goes */
 static hak_os_file_id_t stderr_at_start; /* the same */
 /* Under the snapshot lock. Not on the stack, since the thread that ends the process may have a
  * small one. */
@@ -24,6 +24,12 @@ void hak_stats_prepare(void) {
     if (hak_exchange_acq_rel(&is_prepared, true)) return; /* partner: another thread's */
     stderr_copy = hak_os_copy_stderr();
     stderr_at_start = hak_os_file_id(STDERR);
+}
+
+HAK_BEHIND void hak_stats_forsake(void) {
+    const int file = stderr_copy;
+    stderr_copy = -1;
+    if (hak_os_is_file(file, &stderr_at_start)) hak_os_close(file);
 }
 
 int hak_stats_stderr(void) {

@@ -19,6 +19,9 @@ HAK_SLOW_PATH void hak_stats_prepare(void);
 /* Prints the reports that the options request. */
 HAK_SLOW_PATH void hak_stats_report(void);
 
+/* Closes the copy of stderr, before the code of this library goes. */
+void hak_stats_forsake(void);
+
 /* The file to report to: the present stderr if it is a pipe or a terminal, or still the file of
  * the start; otherwise the copy of the stderr that the process had at its start. The program may
  * have closed either of them, and a file with data may have got its number, so both are compared

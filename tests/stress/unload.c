@@ -1,8 +1,9 @@
 /* unload.c - a library that has the archive in it allocates and is closed; forks after that run none of its code, nor
- * do threads that have used it, when they end, nor a thread of its own; nor do signals.
+ * do threads that have used it, when they end, nor a thread of its own; nor do signals. Its files are closed.
  *
  *     unload LIBRARY */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
@@ -23,6 +24,15 @@ static bool is_mapped(const char *path) {
     while (fgets(line, sizeof line, maps)) found |= strstr(line, path) != NULL;
     fclose(maps);
     return found;
+}
+
+static unsigned count_files(void) {
+    unsigned count = 0;
+    DIR *files = opendir("/proc/self/fd");
+    CHECK(files != NULL, "no /proc/self/fd");
+    while (readdir(files)) count++;
+    closedir(files);
+    return count;
 }
 
 enum { SIGNALS = 64 };
@@ -54,6 +64,7 @@ int main(int argc, char **argv) {
     CHECK(argc > 1, "usage: unload LIBRARY");
     watchdog(50, "a fork");
     read_handlers(before);
+    const unsigned files_before = count_files();
     void *library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
     CHECK(library != NULL, "%s", dlerror());
     *(void **)&allocate = dlsym(library, "allocate");
@@ -65,6 +76,7 @@ int main(int argc, char **argv) {
         CHECK(pthread_create(&threads[i], NULL, use, i ? &much : NULL) == 0, "no thread");
     pthread_barrier_wait(&used);
     CHECK(dlclose(library) == 0 && !is_mapped(argv[1]), "it stays");
+    CHECK(count_files() == files_before, "%u files instead of %u", count_files(), files_before);
     read_handlers(after);
     for (unsigned i = 0; i < SIGNALS; i++)
         CHECK(after[i] == before[i], "signal %u has a handler that is not there", i + 1);
