@@ -19,6 +19,15 @@ static hak_error_describe_t describe; /* constant once the options are known */
 
 void hak_error_set_describe(hak_error_describe_t function) { describe = function; }
 
+static hak_error_give_up_t give_up HAK_READ_OFTEN; /* the same; its page is resident anyway */
+
+void hak_error_set_give_up(hak_error_give_up_t function) { give_up = function; }
+
+static HAK_BEHIND _Noreturn void end_process(void) {
+    if (give_up) give_up();
+    abort();
+}
+
 void hak_error_begin(void) {
     char path[PATH_SIZE];
     const char *name = hak_option_text(HAK_OPTION_ERROR_FILE);
@@ -61,7 +70,7 @@ HAK_OUT_OF_LINE void hak_error_close(const void *pointer) {
 
 void hak_error_end(const void *pointer) {
     hak_error_close(pointer);
-    if (hak_option(HAK_OPTION_ON_ERROR) == ON_ERROR_ABORT) abort();
+    if (hak_option(HAK_OPTION_ON_ERROR) == ON_ERROR_ABORT) end_process();
 }
 
 static void print_line(const char *function, const char *format, va_list arguments) {

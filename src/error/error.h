@@ -28,6 +28,11 @@ void hak_error_stack(hak_error_print_t print, const uintptr_t *frames, unsigned 
 typedef void (*hak_error_describe_t)(const void *pointer);
 void hak_error_set_describe(hak_error_describe_t function);
 
+/* The function of a higher layer that is called before abort(). The program's handler of SIGABRT may jump back: then the
+ * functions below the report never return, and what they hold must be given up. */
+typedef void (*hak_error_give_up_t)(void);
+void hak_error_set_give_up(hak_error_give_up_t function);
+
 /* The text for a double free; %p and %zu are the block and its usable size. */
 #define HAK_ERROR_DOUBLE_FREE "double free: %p is a block of %zu bytes that is already free"
 

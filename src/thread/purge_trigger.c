@@ -463,7 +463,7 @@ void hak_purge_for(size_t size) {
     purge_all(cache);
 }
 
-/* An owner that is not there any more may have taken notes, and not done yet what they stand for. */
+/* An owner that is not there any more, or may not return, may have taken notes, and not done yet what they stand for. */
 static HAK_BEHIND void note_again(bool was_owned) {
     const size_t soft = hak_commit_soft();
     const bool was_pressed = was_owned || hak_load_relaxed(&has_hurry);
@@ -494,4 +494,9 @@ HAK_BEHIND void hak_purge_forget(void) {
 
 HAK_BEHIND void hak_purge_disown(uintptr_t thread) {
     if (thread && hak_load_relaxed(&owner) == thread) begin_anew();
+}
+
+HAK_BEHIND void hak_purge_give_up(void) {
+    hak_thread_forget_steps();
+    hak_purge_disown(hak_os_thread());
 }

@@ -37,6 +37,10 @@ HAK_FAST_PATH void hak_purge_tick_resize(size_t old, size_t size) {
         hak_purge_tick_free(old - size);
 }
 
+/* Purge work may find a double free. If the program's handler of SIGABRT jumps back, the caller's piece never ends: the
+ * caller gives up what it owns. */
+void hak_purge_give_up(void);
+
 /* Gives back everything that is free: blocks in the caller's cache and in waiting caches, empty
  * slabs, free pages. Returns bytes purged. A request that failed may succeed even after 0: blocks of
  * caches are in their slabs again, and units taken ahead in the pool. */

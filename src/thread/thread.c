@@ -109,6 +109,8 @@ static HAK_BEHIND void settle(void) {
     hak_store_release(&unsettled, 0); /* partner: another_settles */
 }
 
+HAK_BEHIND void hak_thread_forget_steps(void) { self.steps = 0; }
+
 static void begin_step(void) { count_steps(1u); }
 
 static void end_step(void) {

@@ -55,6 +55,9 @@ void hak_thread_look_at_limits(void);
  * new ones enter at its head, so the list can be read without a lock. */
 hak_cache_t *hak_thread_caches(void);
 
+/* The calling thread may never return to the steps that are under way (thread.c): they have ended. */
+void hak_thread_forget_steps(void);
+
 extern hak_lock_t hak_thread_list_lock;
 
 /* In the child of a fork: notes the new number of the thread, also when it was the only thread. */

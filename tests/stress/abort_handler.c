@@ -2,21 +2,23 @@
  *
  * HAKMEM finds the first one while it flushes a magazine of the calling thread. The handler frees blocks of the same class,
  * and jumps back into the program: no other free may be reported, and no block handed out twice. It finds the second one
- * while it empties the cache of a thread that has ended. The handler then starts a thread that allocates, so no lock may
- * be held. */
+ * while it empties the cache of a thread that has ended, in a piece of purge work. The handler jumps back once more: free
+ * memory must still go back to the system. At the third one it starts a thread that allocates, so no lock may be held. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "alloc_names.h"
 #include "check.h"
 #include "proc.h"
 
-enum { BLOCKS = 4000, BLOCK = 64 };
+enum { BLOCKS = 4000, BLOCK = 64, LARGE_BLOCKS = 1000, LARGE = 70 * 1024 };
 
 static void *blocks[BLOCKS], *new_blocks[2 * BLOCKS];
 static sigjmp_buf back;
@@ -59,14 +61,54 @@ static void free_twice_in_flush(void) {
 
 static void *volatile twice;
 
-/* The second free is not of the block that was freed last, so the call itself cannot detect it. */
+/* The second free is of none of the two blocks that were freed last, so the call itself cannot detect it. */
 static void *free_twice(void *unused) {
     twice = API(malloc)(320);
-    void *other = API(malloc)(320);
+    void *others[] = {API(malloc)(320), API(malloc)(320)};
     API(free)(twice);
-    API(free)(other);
+    for (unsigned i = 0; i < 2; i++) API(free)(others[i]);
     API(free)(twice);
     return unused;
+}
+
+static void leave_double_free(void) {
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, free_twice, NULL) == 0, "no thread");
+    pthread_join(thread, NULL);
+}
+
+static void jump_back(int signal_number) {
+    (void)signal_number;
+    siglongjmp(back, 1);
+}
+
+/* Slow calls of malloc and free, some of which do a piece of purge work. */
+static void let_purge(void) {
+    for (unsigned i = 0; i < 100; i++) API(free)(API(malloc)(LARGE));
+    proc_sleep_ms(10);
+}
+
+static void check_memory_goes_back(void) {
+    const size_t before = proc_rss_kib();
+    for (unsigned i = 0; i < LARGE_BLOCKS; i++) memset(blocks[i] = API(malloc)(LARGE), 1, LARGE);
+    for (unsigned i = 0; i < LARGE_BLOCKS; i++) API(free)(blocks[i]);
+    size_t more = SIZE_MAX;
+    for (unsigned turns = 0; turns < 500 && more > LARGE_BLOCKS / 2 * (LARGE / 1024); turns++) {
+        let_purge();
+        const size_t now = proc_rss_kib();
+        more = now > before ? now - before : 0;
+    }
+    CHECK(more <= LARGE_BLOCKS / 2 * (LARGE / 1024), "%zu KiB stay resident", more);
+}
+
+static void find_in_a_piece(void) {
+    signal(SIGABRT, jump_back);
+    leave_double_free();
+    if (sigsetjmp(back, 1) == 0) {
+        for (unsigned turns = 0; turns < 500; turns++) let_purge();
+        CHECK(false, "the double free was not found by purge work");
+    }
+    check_memory_goes_back();
 }
 
 static void *allocate(void *unused) {
@@ -83,14 +125,13 @@ static void on_abort(int signal_number) {
 }
 
 int main(void) {
-    pthread_t thread;
-    watchdog(20, "a handler of SIGABRT that allocates in a new thread");
+    watchdog(60, "handlers of SIGABRT");
     require_hakmem();
     proc_no_core_files();
     free_twice_in_flush();
+    find_in_a_piece();
     signal(SIGABRT, on_abort);
-    CHECK(pthread_create(&thread, NULL, free_twice, NULL) == 0, "no thread");
-    pthread_join(thread, NULL);
+    leave_double_free();
     API(malloc_trim)(0);
     CHECK(false, "the double free was not found");
 }
