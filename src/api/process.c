@@ -25,7 +25,7 @@
 __attribute__((constructor)) static void prepare(void) {
     hak_options_load();
     hak_region_prepare();
-    hak_error_set_give_up(hak_purge_give_up);
+    hak_error_give_up = hak_purge_give_up;
     if (HAK_UNLIKELY(hak_option_source(HAK_OPTION_ERROR_FILE) != HAK_SOURCE_DEFAULT))
         hak_error_set_describe(hak_describe);
     if (HAK_UNLIKELY(hak_option(HAK_OPTION_HARDENED) != 0)) hak_hardened_start();

@@ -19,12 +19,10 @@ static hak_error_describe_t describe; /* constant once the options are known */
 
 void hak_error_set_describe(hak_error_describe_t function) { describe = function; }
 
-static hak_error_give_up_t give_up HAK_READ_OFTEN; /* the same; its page is resident anyway */
-
-void hak_error_set_give_up(hak_error_give_up_t function) { give_up = function; }
+hak_error_give_up_t hak_error_give_up HAK_READ_OFTEN; /* its page is resident anyway */
 
 static HAK_BEHIND _Noreturn void end_process(void) {
-    if (give_up) give_up();
+    if (hak_error_give_up) hak_error_give_up();
     abort();
 }
 

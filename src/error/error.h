@@ -31,7 +31,7 @@ void hak_error_set_describe(hak_error_describe_t function);
 /* The function of a higher layer that is called before abort(). The program's handler of SIGABRT may jump back: then the
  * functions below the report never return, and what they hold must be given up. */
 typedef void (*hak_error_give_up_t)(void);
-void hak_error_set_give_up(hak_error_give_up_t function);
+extern hak_error_give_up_t hak_error_give_up; /* set when the process starts */
 
 /* The text for a double free; %p and %zu are the block and its usable size. */
 #define HAK_ERROR_DOUBLE_FREE "double free: %p is a block of %zu bytes that is already free"

@@ -64,7 +64,7 @@ static bool is_for_children(int file) {
     return flags >= 0 && !(flags & FD_CLOEXEC);
 }
 
-bool hak_os_is_listener(int file) {
+HAK_BEHIND bool hak_os_is_listener(int file) {
     HAK_KEEP_ERRNO();
     struct stat status;
     return is_for_children(file) && fstat(file, &status) == 0 &&
@@ -128,13 +128,13 @@ HAK_BEHIND bool hak_os_write(int file, const char *text, size_t size, int *error
     return written;
 }
 
-void hak_os_write_stderr(const char *text, size_t size) {
+HAK_BEHIND void hak_os_write_stderr(const char *text, size_t size) {
     HAK_KEEP_ERRNO();
     int error;
     if (is_for_children(STDERR)) hak_os_write(STDERR, text, size, &error);
 }
 
-int hak_os_copy_stderr(void) {
+HAK_BEHIND int hak_os_copy_stderr(void) {
     HAK_KEEP_ERRNO();
     return fcntl(STDERR, F_DUPFD_CLOEXEC, HAK_OS_OWN_FILES);
 }
@@ -244,7 +244,7 @@ void hak_os_close(int file) {
 
 /* ---- Names ------------------------------------------------------------------------- */
 
-size_t hak_os_expand(const char *name, char *path, size_t size) {
+HAK_BEHIND size_t hak_os_expand(const char *name, char *path, size_t size) {
     char id[12];
     size_t used = 0;
     int digits = snprintf(id, sizeof id, "%u", hak_os_process_id());
@@ -263,7 +263,7 @@ size_t hak_os_expand(const char *name, char *path, size_t size) {
 
 /* strerror is not used, since it may load a message catalogue, which
  * allocates. */
-const char *hak_os_reason(int error) {
+HAK_BEHIND const char *hak_os_reason(int error) {
     static const struct {
         int error;
         const char text[56];
