@@ -15,7 +15,7 @@ static const char *const variables[] = {"HAKMEM_PURGE_THREAD=0", NULL};
 
 #ifdef HAS_STEPS
 
-enum { ASKS = HAKMEM_DEBUG ? 100 : 300, SECONDS = 60 };
+enum { ASKS = HAKMEM_DEBUG ? 40 : 300, BLOCKS = HAKMEM_DEBUG ? 30 : 300, SECONDS = 60 };
 
 static long steps, all_steps;
 static unsigned told, refused;
@@ -47,12 +47,11 @@ static bool step(void) {
 }
 
 static void allocate(void) {
-    static void *blocks[300];
-    for (unsigned i = 0; i < 300; i++) blocks[i] = hakmem_malloc(i % 2 ? 1500 : 30000);
-    for (unsigned i = 0; i < 300; i++) hakmem_free(blocks[i]);
+    static void *blocks[BLOCKS];
+    for (unsigned i = 0; i < BLOCKS; i++) blocks[i] = hakmem_malloc(i % 2 ? 1500 : 30000);
+    for (unsigned i = 0; i < BLOCKS; i++) hakmem_free(blocks[i]);
     hakmem_free(hakmem_malloc(100000));
     hakmem_free(hakmem_realloc(hakmem_malloc((size_t)3 << 20), (size_t)5 << 20));
-    hakmem_malloc_trim(0);
 }
 
 static void get(void) {
