@@ -26,6 +26,17 @@
 
 enum { SLOTS = 200000, THREADS_MOST = 16 };
 
+#ifdef OWN_MALLOC /* a wrapper of libc's, as some programs have */
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t count, size_t size);
+void *__libc_realloc(void *block, size_t size);
+void __libc_free(void *block);
+void *malloc(size_t size) { return __libc_malloc(size); }
+void *calloc(size_t count, size_t size) { return __libc_calloc(count, size); }
+void *realloc(void *block, size_t size) { return __libc_realloc(block, size); }
+void free(void *block) { __libc_free(block); }
+#endif
+
 static struct slot {
     char *block;
     size_t size;

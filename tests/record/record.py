@@ -96,6 +96,16 @@ def case_one_thread(folder):
     expect("foreign", found["foreign_frees"], 0)
 
 
+def case_wrapped(folder):
+    """A program with a malloc of its own over libc's: the calls that come from it, once each."""
+    trace = os.path.join(folder, "wrapped")
+    peak, _ = said(record(trace, f"{LOAD}_wrapped", 1, 60000))
+    found = replay(trace, "--alloc=system")
+    whole(found)
+    expect("peak live bytes", found["peak_live"], peak)
+    expect("foreign", found["foreign_frees"], 0)
+
+
 def case_threads(folder):
     """Blocks that other threads free: the order of the trace is that of the program."""
     trace = os.path.join(folder, "four")

@@ -2,7 +2,10 @@
  * allocator and recorded. `hakmem record` preloads it.
  *
  * What dlsym allocates before the next allocator is known comes from a small area of its own and
- * is not recorded. */
+ * is not recorded.
+ *
+ * A program may have a malloc of its own over glibc's __libc_malloc. Then only its calls of these names come here, and
+ * are recorded. Where malloc itself comes here, the next allocator may be such a wrapper: then these names lead on. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <malloc.h>
@@ -31,6 +34,7 @@ static struct {
 static _Alignas(16) char early[EARLY_SIZE];
 static size_t early_used;
 static bool is_finding, is_ready;
+static bool is_wrapped; /* the program's malloc comes first */
 
 static bool is_early(const void *block) { return (uintptr_t)block - (uintptr_t)early < EARLY_SIZE; }
 
@@ -42,9 +46,36 @@ static void *take_early(size_t size) {
     return block;
 }
 
+#ifdef __GLIBC__
+static struct {
+    void *(*malloc)(size_t);
+    void *(*calloc)(size_t, size_t);
+    void *(*realloc)(void *, size_t);
+    void *(*memalign)(size_t, size_t);
+    void *(*valloc)(size_t);
+    void *(*pvalloc)(size_t);
+    void (*free)(void *);
+} libc;
+
+static void find_libc(void) {
+    is_wrapped = dlsym(RTLD_DEFAULT, "malloc") != (void *)malloc;
+#define FIND_LIBC(name) *(void **)&libc.name = dlsym(RTLD_NEXT, "__libc_" #name)
+    FIND_LIBC(malloc);
+    FIND_LIBC(calloc);
+    FIND_LIBC(realloc);
+    FIND_LIBC(memalign);
+    FIND_LIBC(valloc);
+    FIND_LIBC(pvalloc);
+    FIND_LIBC(free);
+}
+#else
+static void find_libc(void) {}
+#endif
+
 /* The program is still alone: the loader calls this, or the first allocation does. */
 static void find(void) {
     is_finding = true;
+    find_libc();
 #define FIND(name, symbol) *(void **)&next.name = dlsym(RTLD_NEXT, symbol)
     FIND(calloc, "calloc");
     FIND(realloc, "realloc");
@@ -166,6 +197,28 @@ EXPORT void *pvalloc(size_t size) {
     if (!next.malloc) find();
     return aligned(next.pvalloc(size), (size_t)sysconf(_SC_PAGESIZE), size);
 }
+
+#ifdef __GLIBC__
+/* `next.malloc` is unknown only while the first call looks for it. */
+#define LIBC(name, parameters, arguments)                                         \
+    EXPORT void *__libc_##name parameters;                                        \
+    EXPORT void *__libc_##name parameters {                                       \
+        return is_wrapped || !next.malloc ? name arguments : libc.name arguments; \
+    }
+LIBC(malloc, (size_t size), (size))
+LIBC(calloc, (size_t count, size_t size), (count, size))
+LIBC(realloc, (void *block, size_t size), (block, size))
+LIBC(memalign, (size_t alignment, size_t size), (alignment, size))
+LIBC(valloc, (size_t size), (size))
+LIBC(pvalloc, (size_t size), (size))
+EXPORT void __libc_free(void *block);
+EXPORT void __libc_free(void *block) {
+    if (is_wrapped || is_early(block))
+        free(block);
+    else
+        libc.free(block);
+}
+#endif
 
 /* A process may end without its destructors. */
 EXPORT _Noreturn void _exit(int status) {
