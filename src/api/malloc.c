@@ -287,8 +287,8 @@ void *hak_allocate(size_t size, const void *site) {
     return hak_hardened_on() ? hak_hardened_malloc(size, site) : allocate(size, site);
 }
 
-/* `cache->quick` is not NULL if all parts of the hardened path are on. It is tested first here and in hak_free_at: the
- * arguments of the hardened function are still in registers. */
+/* `cache->quick` is not NULL only if all parts of the hardened path are on. It is tested first here and in hak_free_at:
+ * the arguments of the hardened function are still in registers. */
 HAK_OUT_OF_LINE void *hak_allocate_small(size_t size, const void *site, const hak_cache_t *cache) {
     if (HAK_UNLIKELY(cache->quick != NULL)) return hak_hardened_malloc_quick(size, site, cache);
     return hak_hardened_on() ? hak_hardened_malloc(size, site) : allocate(size, site);

@@ -12,9 +12,9 @@
  * One of each is enough for a unit: between two extents lies the border of a superslab, or
  * a block, and the smallest block (17 grains) is longer than a unit (16).
  *
- * Bins: there is one for each length up to 256 grains, then four for each doubling. An extent
- * is inserted by address; a search of a few steps looks for its place, so the order is nearly
- * exact. An allocation takes the best fit, since that touches the fewest pages in the long run.
+ * Bins: there is one for each length up to 256 grains, then four for each doubling. An insertion
+ * looks at the first few extents of its bin, so only these are sorted by address, the lowest
+ * first. An allocation takes the best fit, since that touches the fewest pages in the long run.
  * Everything here is under the lock of the heap.
  *
  * No search walks over the heap: `looks` counts the units that searches look at, for the tests.

@@ -20,9 +20,9 @@ HAK_LOCK_RANKS(kept_rows, HUGE, hak_kept_parts, sizeof hak_kept_parts, sizeof *h
                hak_kept_check_at_release);
 
 /* `longest` of a part: 0 for an empty part that has lost nothing; otherwise at least 1 + the length of the longest
- * stretch, in steps of 256 KiB. Keeping a stretch raises it; a search that sees all stretches makes it exact. It has a
- * cache line of its own. If all parts shared one, each CPU would take it from the others whenever it keeps or takes a
- * stretch. */
+ * stretch, in steps of 256 KiB, up to 255. Keeping a stretch raises it; a search that sees all stretches makes it
+ * exact. It has a cache line of its own. If all parts shared one, each CPU would take it from the others whenever it
+ * keeps or takes a stretch. */
 enum { STEP_SHIFT = 18, LONGEST_MOST = UINT8_MAX };
 
 static _Atomic unsigned parts_used HAK_READ_OFTEN; /* parts from here on have never kept anything */
