@@ -89,8 +89,8 @@ static bool make_list(hak_free_list_t *list, unsigned class_index) {
 }
 
 /* Takes up to `want` blocks from the shard and sets their states; blocks for whose state there is
- * no memory go back. A small block that is zero now must still be zero when malloc returns it: that
- * finds a write before its neighbour. One that was zero when it went back must be so now. */
+ * no memory go back. A small block that is zero now, or was so when it went back, must be zero when malloc returns it:
+ * that finds a write before its neighbour. A clean one is written to: a page that is read first has two faults. */
 static unsigned take(unsigned home, unsigned class_index, unsigned want, hak_entry_t *entries) {
     void *top[ROOM_MAX + 1];
     unsigned taken = hak_shard_take(home, class_index, want, top, NULL);
@@ -114,11 +114,10 @@ static unsigned take(unsigned home, unsigned class_index, unsigned want, hak_ent
         }
         uint32_t offset = (uint16_t)((uintptr_t)block - first);
         _Atomic uint32_t *at = &words[hak_block_index(offset, reciprocal)];
-        bool known = looks && hak_is_zero(block, size, &hak_hardened.wide);
-        if (HAK_UNLIKELY(looks && !known && hak_load_relaxed(at) == HAK_STATE_FREE)) {
-            hak_quarantine_report_write(block, size);
-            known = true;
-        }
+        const uint32_t word = hak_load_relaxed(at);
+        if (word == HAK_STATE_CLEAN) *(volatile char *)block = 0;
+        bool known = looks && (word == HAK_STATE_FREE || word == HAK_STATE_CLEAN ||
+                               hak_is_zero(block, size, &hak_hardened.wide));
         hak_store_relaxed(at, known ? HAK_STATE_FREE : HAK_STATE_FRESH);
         *to++ = (hak_entry_t){block, at};
     }

@@ -38,8 +38,12 @@ bool hak_state_is_taken(const hak_unit_t *slab, const hak_class_t *info, uint32_
 
 void hak_state_renew(const hak_unit_t *slab, unsigned class_index) {
     const hak_class_t *info = &hak_classes[class_index];
-    _Atomic uint32_t *words = hak_state_word(hak_state_unit(slab->base), info, 0);
+    const bool clean = slab->zeroed && info->size <= HAK_SMALL_MAX; /* others are not compared */
+    const size_t unit = hak_state_unit(slab->base);
+    _Atomic uint32_t *words = clean ? hak_state_make(unit, info, 0) : hak_state_word(unit, info, 0);
     for (unsigned i = 0; words && i < info->count; i++)
-        if (hak_load_relaxed(&words[i]) == HAK_STATE_FREE)
+        if (clean)
+            hak_store_relaxed(&words[i], HAK_STATE_CLEAN);
+        else if (hak_state_of(hak_load_relaxed(&words[i])) == HAK_STATE_FREE)
             hak_store_relaxed(&words[i], HAK_STATE_FRESH);
 }

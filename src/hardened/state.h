@@ -19,8 +19,9 @@
  * whoever has got the block finds the array; who has not may find none, as before the array was made.
  *
  * A block that goes back to its slab keeps its word. So FREE without a size says of it, if freed blocks are zero, that it
- * was zero then: a write to it since is found when it is taken again. A unit that becomes a slab anew may hold anything:
- * before anybody knows the slab, its words that are FREE become FRESH (hak_state_renew).
+ * was zero then: a write to it since is found when malloc returns it again. A unit that becomes a slab anew may hold
+ * anything: before anybody knows the slab, its words that are FREE become FRESH, or CLEAN if the unit is zero, and
+ * perhaps without pages (hak_state_renew).
  *
  * PROTOCOL. The thread that takes a block from a shard makes it FREE; the thread that gives it to
  * the program makes it USED, before the program has the address. A free begins with a
@@ -54,6 +55,8 @@ enum {
     HAK_STATE_LEVELS = 3,
     HAK_STATE_NO_LEVEL = HAK_STATE_LEVELS, /* no unit has words there */
     HAK_STATE_FRESH = HAK_STATE_FREE | 1 << HAK_SIZE_SHIFT,
+    HAK_STATE_CLEAN =
+        HAK_STATE_FREE | 2 << HAK_SIZE_SHIFT, /* in a slab that was zero; not taken since */
     HAK_STATE_NEAR =
         1 << 16, /* units, of nearly 4 GiB of heap; 2 MiB of addresses for their pointers */
 };
@@ -98,7 +101,7 @@ hak_states_t *hak_state_tables(hak_superslab_t *super);
  * `unit` counts from the map's first one. */
 _Atomic uint32_t *hak_state_make(size_t unit, const hak_class_t *info, uint32_t index);
 
-/* The watcher of new slabs (shard/bin.h): nothing is known of the contents of its blocks. */
+/* The watcher of new slabs (shard/bin.h): all that is known of its blocks is whether the unit was zero. */
 void hak_state_renew(const hak_unit_t *slab, unsigned class_index);
 
 /* The index of a unit in the tables of its superslab. */

@@ -150,6 +150,14 @@ static void free_never_given(size_t size) {
     }
 }
 
+/* Such a block again, which the thread takes later: one of the last in the slab. */
+static void write_never_given(size_t size) {
+    enum { WHOLE_UNIT = 5000 };
+    char *block = victim(size);
+    memset((char *)((uintptr_t)block | 0xffff) - 2 * (size + 8), 1, 8);
+    for (int i = 0; i < WHOLE_UNIT; i++) sink = *(char *)API(malloc)(size);
+}
+
 /* The byte before a block, which is the last one of a free block: of two neighbours the lower one is
  * freed. */
 static void underflow(size_t size) {
@@ -263,6 +271,8 @@ static const struct misuse {
      1, 16 * MIB, false, false},
     {"realloc after free", realloc_after_free, "realloc(): double free", 1, 16 * MIB, false, false},
     {"free of a block never given out", free_never_given, "free(): ", 1, 16 * MIB, false, true},
+    {"write to a block never given out", write_never_given, "malloc(): write after free", 24, 1000,
+     false, true},
     {"malloc, delete", malloc_delete, "operator delete(): wrong function", 0, 16 * MIB, false,
      false},
     {"malloc, delete[]", malloc_delete_array, "operator delete[](): wrong function", 0, 16 * MIB,
