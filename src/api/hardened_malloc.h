@@ -33,7 +33,7 @@ void hak_hardened_free_quick(void *pointer, size_t offset, size_t unit,
 void *hak_hardened_realloc(void *pointer, size_t size, const void *site);
 
 /* Bytes that the program may use of the block in use that starts at `pointer`; 0 for NULL. Reports any other
- * pointer. `row` is that of the block's class; the first row if no block of a class can start there. */
+ * pointer. `row` is that of the class of its unit, or the first row. */
 size_t hak_hardened_usable(const void *pointer, const hak_class_t *row);
 
 /* The same for any block in use, also one of 0 bytes. False when none begins there; this is reported as a wrong

@@ -186,8 +186,10 @@ static size_t usable_other(const void *pointer) {
 
 /* A tiny block needs no further look. The first row, that of no class, is not tiny. */
 size_t hak_hardened_usable(const void *pointer, const hak_class_t *row) {
-    if (HAK_UNLIKELY(!hak_class_is_tiny(row))) return usable_other(pointer);
-    uint32_t index = hak_block_index((uint16_t)(uintptr_t)pointer, row->reciprocal);
+    uint32_t index;
+    if (HAK_UNLIKELY(!hak_class_is_tiny(row) ||
+                     !hak_is_block_index((uint16_t)(uintptr_t)pointer, row->start_test, &index)))
+        return usable_other(pointer);
     const _Atomic uint32_t *at = hak_state_word(hak_state_unit(pointer), row, index);
     uint32_t word = HAK_LIKELY(at != NULL) ? hak_load_relaxed(at) : HAK_STATE_NEVER;
     if (HAK_UNLIKELY(!hak_state_is_used(word))) return usable_other(pointer);

@@ -15,9 +15,9 @@ static HAK_OUT_OF_LINE size_t usable_of_block(const void *pointer) {
 
 /* `row` is that of the block's unit; the first one, which is all zero, for an address outside the heap. */
 static HAK_OUT_OF_LINE size_t usable_size(const void *pointer, const hak_class_t *row) {
+    if (hak_hardened_on()) return hak_hardened_usable(pointer, row);
     const bool starts =
         hak_is_block_start(hak_block_offset((uintptr_t)pointer, row), row->start_test);
-    if (hak_hardened_on()) return hak_hardened_usable(pointer, starts ? row : hak_classes);
     if (HAK_LIKELY(starts && row->size)) return row->size;
     return pointer ? usable_of_block(pointer) : 0;
 }
