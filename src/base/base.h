@@ -183,6 +183,11 @@ HAK_FAST_PATH bool hak_set_bit(uint64_t *word, uint64_t index) {
     __asm__("btsq %2, %0" : "+r"(*word), "=@ccc"(was) : "r"(index));
     return was;
 }
+
+/* Takes the lowest bit out of *x, which moves down, and subtracts it from *at. */
+HAK_FAST_PATH void hak_subtract_bit(uint64_t *x, intptr_t *at) {
+    __asm__("shrq %0\n\tsbbq $0, %1" : "+r"(*x), "+r"(*at) : : "cc");
+}
 #else
 #define HAK_STEP_UP(p) hak_store_relaxed(&(p), hak_load_relaxed(&(p)) + 1)
 #define HAK_STEP_DOWN(base, offset)                                    \
@@ -203,6 +208,10 @@ HAK_FAST_PATH bool hak_set_bit(uint64_t *word, uint64_t index) {
     const uint64_t bit = (uint64_t)1 << (index & 63), before = *word;
     *word = before | bit;
     return (before & bit) != 0;
+}
+HAK_FAST_PATH void hak_subtract_bit(uint64_t *x, intptr_t *at) {
+    *at -= (intptr_t)(*x & 1);
+    *x >>= 1;
 }
 #endif
 

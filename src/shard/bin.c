@@ -21,6 +21,7 @@ enum {
     LIKE_LARGE = 17 << 5, /* the word of the shortest large block */
     PASS_OVER_MAX = 2,    /* slabs without used blocks that one take skips */
     ROW_LEAST = 0x1f,     /* bits of the shortest row that is worth the look */
+    DENSE_LEAST = 32,     /* if a word had more blocks, zeros of the next are written, too */
 };
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "free_count is the low half of `large`");
@@ -233,10 +234,27 @@ HAK_FAST_PATH void write_row(void **end, char *lowest, size_t size, size_t count
     if (count & 1) *end = (void *)next[1];
 }
 
+/* Writes the blocks of the bits of a word, `lowest` that of its lowest bit, as above. Each bit costs the same, and one
+ * that is 0 leaves an address that the next block overwrites: there must be room for 64. Returns the new end. */
+static HAK_NEXT void **write_dense(void **end, uint64_t x, char *lowest, size_t size) {
+    intptr_t at = 0;
+    for (; x; lowest += 4 * size) {
+        end[at] = lowest;
+        hak_subtract_bit(&x, &at);
+        end[at] = lowest + size;
+        hak_subtract_bit(&x, &at);
+        end[at] = lowest + 2 * size;
+        hak_subtract_bit(&x, &at);
+        end[at] = lowest + 3 * size;
+        hak_subtract_bit(&x, &at);
+    }
+    return end + at;
+}
+
 /* Writes the blocks of the bits of a word, the lowest to *end, the next to end[-1], and so on down to *stop if there
- * are enough. Removes their bits from the word; returns the new end. */
-HAK_FAST_PATH void **write_bits(void **end, void **stop, uint64_t *word, char *base,
-                                uint32_t size) {
+ * are enough. Removes their bits from the word; returns the new end. `is_dense`: probably most bits are set. */
+HAK_FAST_PATH void **write_bits(void **end, void **stop, uint64_t *word, char *base, uint32_t size,
+                                bool is_dense) {
     uint64_t x = *word;
     const unsigned low = hak_lowest_bit(x);
     const uint64_t row = x >> low;
@@ -247,10 +265,14 @@ HAK_FAST_PATH void **write_bits(void **end, void **stop, uint64_t *word, char *b
         *word = count < length ? x & ~(uint64_t)0 << (low + count) : 0;
         return end - count;
     }
-    if (HAK_LIKELY(end - stop >= 64)) /* there is room for all: one comparison less */
-        for (; x; x &= x - 1) *end-- = base + (size_t)(hak_lowest_bit(x) * size);
-    else
+    if (HAK_UNLIKELY(end - stop < 64)) {
         for (; x && end != stop; x &= x - 1) *end-- = base + (size_t)(hak_lowest_bit(x) * size);
+    } else if (is_dense) {
+        end = write_dense(end, row, base + (size_t)low * size, size);
+        x = 0;
+    } else {
+        for (; x; x &= x - 1) *end-- = base + (size_t)(hak_lowest_bit(x) * size);
+    }
     *word = x;
     return end;
 }
@@ -266,6 +288,7 @@ HAK_FAST_PATH unsigned take_blocks(hak_unit_t *slab, const hak_class_t *info, un
     void **out = end, **const stop = end - want;
     uint64_t last = 0; /* bits of the last word that was taken from, as they were */
     unsigned last_word = 0;
+    bool is_dense = true;
     while (out != stop && words_free) {
         unsigned w = hak_lowest_bit(words_free);
         uint64_t x = bits[w], beyond = 0;
@@ -283,7 +306,9 @@ HAK_FAST_PATH unsigned take_blocks(hak_unit_t *slab, const hak_class_t *info, un
             out -= 64;
             x = 0;
         } else {
-            out = write_bits(out, stop, &x, base, size);
+            void **const from = out;
+            out = write_bits(out, stop, &x, base, size, is_dense);
+            is_dense = from - out > DENSE_LEAST;
         }
         last ^= x;
         bits[w] = x | beyond;

@@ -191,6 +191,32 @@ static void whole_words_in_both_directions(void **state) {
     }
 }
 
+/* Words in which some blocks are in use go out lowest first, and nothing is written below the room for a batch. */
+static void words_with_holes(void **state) {
+    (void)state;
+    static void *blocks[4096], *some[4096];
+    static const unsigned apart[] = {2, 3, 5, 13, 31, 64, 100}, wants[] = {100, 64, 63, 200, 65};
+    void *guard;
+    for (unsigned i = 0; i < sizeof apart / sizeof *apart; i++) {
+        unsigned count = 0, done = 0;
+        take(HOME, SMALLEST, 4096, blocks);
+        for (unsigned k = 0; k < 4096; k++)
+            if (k % apart[i] != 1) some[count++] = blocks[4095 - k]; /* the lowest first */
+        give(HOME, SMALLEST, some, count);
+        for (unsigned batch = 0; done < count; batch++) {
+            const unsigned want = (unsigned)hak_min(wants[batch % 5], count - done);
+            top[0] = &guard;
+            assert_int_equal(hak_shard_take(HOME, SMALLEST, want, top, NULL), want);
+            assert_ptr_equal(top[0], &guard);
+            for (unsigned k = 0; k < want; k++) assert_ptr_equal(top[want - k], some[done + k]);
+            done += want;
+            check_slab(slab_of(blocks[0]));
+        }
+        give(HOME, SMALLEST, blocks, 4096);
+        release_all();
+    }
+}
+
 /* ---- Remote ---------------------------------------------------------------------------------- */
 
 static void a_remote_block_waits_for_a_drain(void **state) {
@@ -432,6 +458,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_sweep_spares_a_slab_that_was_just_kept),
         cmocka_unit_test(a_zeroed_block_is_zero),
         cmocka_unit_test(whole_words_in_both_directions),
+        cmocka_unit_test(words_with_holes),
         cmocka_unit_test(a_remote_block_waits_for_a_drain),
         cmocka_unit_test(a_bounded_drain_leaves_the_rest_alone),
         cmocka_unit_test(other_shards_are_searched),
