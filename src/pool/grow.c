@@ -20,14 +20,16 @@ bool hak_pool_is_mixed(void) {
 }
 
 /* True when, in superslabs that do not belong to large heaps, slabs whose blocks fill them use at least 7 of 8 units:
- * then new superslabs will be filled, too. Ragged slabs and the first chunks of heaps do not count. In a mixed heap
+ * then new superslabs will be filled, too. Ragged slabs and the first chunks of heaps do not count,
+ * nor what stocks of shards have on average: a shard uses its line of the map little by little. In a mixed heap
  * these superslabs must have 16 MiB or more, as region.c requires of every heap. False under a LIMIT, which a huge page
  * could exceed. Under the lock. */
 static bool is_dense(void) {
     size_t own = hak_pool_superslabs() * hak_superslab_units() - hak_pool_large_units;
     size_t used = hak_load_relaxed(&hak_pool_stats.used_units);
     size_t others = hak_pool_large_units + hak_load_relaxed(&hak_pool_stats.ragged_units) +
-                    hak_load_relaxed(&hak_pool_stats.first_units);
+                    hak_load_relaxed(&hak_pool_stats.first_units) +
+                    hak_load_relaxed(&hak_pool_stats.stocks) * (HAK_MAP_LINE_UNITS / 2);
     if (own < MIXED_LEAST && hak_pool_is_mixed()) return false;
     return used >= others + (own - own / 8) && hak_option(HAK_OPTION_THP) &&
            !hak_option(HAK_OPTION_LIMIT) && !hak_commit_soft_near();
@@ -76,6 +78,15 @@ hak_superslab_t *hak_pool_fresh_superslab(void) {
     hak_pool_enter(super);
     if (hak_region_asks_huge(super)) complete_huge_page(super);
     return super;
+}
+
+HAK_BEHIND void hak_pool_complete_line(hak_superslab_t *super) {
+    hak_superslab_t *other = super - hak_superslab_in_line(super);
+    for (unsigned left = hak_superslabs_of_line(); left--; other++)
+        if (hak_region_superslab_is_last(other - 1))
+            last_superslab(is_dense());
+        else if (other != super)
+            hak_pool_joins_row(other);
 }
 
 HAK_NEXT bool hak_pool_is_for_slabs(const hak_superslab_t *super) {

@@ -23,5 +23,9 @@ hak_superslab_t *hak_pool_last_for_large(bool is_first);
 /* Takes a superslab that was unmapped before, else one at the end of the region. */
 hak_superslab_t *hak_pool_fresh_superslab(void);
 
+/* Adds the superslabs that share a line of the map with a fresh one, as far as the region has them: its next one, and
+ * those that were unmapped. */
+void hak_pool_complete_line(hak_superslab_t *super);
+
 /* True when a superslab is wholly free; an unmapped one is mapped again first. */
 bool hak_pool_joins_row(hak_superslab_t *super);

@@ -79,7 +79,7 @@ void hak_lists_remove_dirty(hak_superslab_t *super) {
     super->held = false;
 }
 
-void hak_lists_place(hak_superslab_t *super, unsigned node) {
+HAK_BEHIND void hak_lists_place(hak_superslab_t *super, unsigned node) {
     if (super->free == hak_all_units() && !super->dirty) super->node = (uint8_t)node;
 }
 

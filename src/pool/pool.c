@@ -45,7 +45,7 @@ static hak_superslab_t *tightest(const hak_lists_t *lists, unsigned from, unsign
  * dirty span of that length, whose pages are resident and probably in the CPU's cache; otherwise
  * the tightest fit, which may need fresh pages. A single unit never needs a fresh page while a free
  * dirty unit of the node exists. If there is one with room for `more` units beside them, which the same shard will use,
- * it comes before tighter ones: 32 units share a line of the map, which the CPUs of all of them read. */
+ * it comes before tighter ones: see shard/stock.h. */
 static hak_superslab_t *choose(unsigned node, unsigned count, unsigned more) {
     const hak_lists_t *lists = &hak_lists[node];
     hak_superslab_t *newest = hak_lists_newest(lists);
@@ -159,6 +159,7 @@ static hak_unit_t *take_locked(unsigned count, unsigned more, bool *zeroed) {
         count_stage2(count);
     } else {
         super = hak_pool_fresh_superslab();
+        if (super && more) hak_pool_complete_line(super);
     }
     hak_unit_t *unit = super ? take_from(super, count, zeroed) : NULL;
     return unit || !hak_has_nodes() ? unit : take_far(here, count, zeroed);
@@ -187,17 +188,20 @@ HAK_BEHIND bool hak_pool_take_behind(hak_unit_t *first, unsigned before, unsigne
 
 HAK_BEHIND bool hak_pool_gives_whole(void) { return hak_one_slab_each(); }
 
-/* The first `most` free units of a superslab, or fewer; none where some have pages. In one step: each move of the
- * superslab from list to list writes to neighbours' records, which other CPUs wrote last. Lock held. */
-static HAK_BEHIND hak_unit_t *take_ahead(hak_superslab_t *super, unsigned most) {
-    hak_unit_t *first = NULL, **end = &first;
+/* Links the first `*most` free units of a superslab, or fewer, behind a list; none where some have pages. Returns the
+ * new end of the list. In one step: each move of the superslab from list to list writes to neighbours' records, which
+ * other CPUs wrote last. Lock held. */
+static HAK_BEHIND hak_unit_t **take_ahead(hak_superslab_t *super, unsigned *most,
+                                          hak_unit_t **end) {
     uint32_t mask = 0;
     unsigned count = 0;
-    if (super->free & super->dirty) return NULL;
-    for (uint32_t left = super->free; left && count < most; left &= left - 1, count++)
+    if (super->free & super->dirty) return end;
+    for (uint32_t left = super->free; left && count < *most; left &= left - 1, count++)
         mask |= left & -left;
-    if (!count || !hak_commit_charge((size_t)count << HAK_UNIT_SHIFT)) return NULL;
+    if (!count || !hak_commit_charge((size_t)count << HAK_UNIT_SHIFT)) return end;
+    *most -= count;
     hak_lists_remove(super);
+    if (hak_has_nodes()) hak_lists_place(super, hak_node_here());
     super->free &= ~mask;
     super->dirty |= mask;
     hak_lists_insert(super);
@@ -210,6 +214,17 @@ static HAK_BEHIND hak_unit_t *take_ahead(hak_superslab_t *super, unsigned most) 
         *end = unit;
         end = &unit->next;
     }
+    return end;
+}
+
+/* Untouched units of a superslab, then of wholly free ones in the same line of the map. Lock held. */
+static HAK_BEHIND hak_unit_t *take_line_ahead(hak_superslab_t *super, unsigned most) {
+    hak_unit_t *first = NULL, **end = take_ahead(super, &most, &first);
+    hak_superslab_t *other = super - hak_superslab_in_line(super);
+    for (unsigned left = hak_superslabs_of_line(); left--; other++)
+        if (other != super && hak_region_is_mapped(other) &&
+            other->longest == hak_superslab_units())
+            end = take_ahead(other, &most, end);
     return first;
 }
 
@@ -223,7 +238,7 @@ unsigned hak_pool_take_units(unsigned want, hak_unit_t **units, bool *zeroed, un
         units[taken] = take_locked(1, more, &zeroed[taken]);
     } while (units[taken] && ++taken < want && choose(hak_node_here(), 1, 0));
     if (more && taken && zeroed[taken - 1])
-        *ahead = take_ahead(hak_region_superslab_of(units[taken - 1]), more);
+        *ahead = take_line_ahead(hak_region_superslab_of(units[taken - 1]), more);
     *grown = hak_load_relaxed(&hak_pool_stats.stage3) != superslabs;
     hak_lock_release(&hak_pool_lock);
     for (unsigned i = 0; i < taken; i++)

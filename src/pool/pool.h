@@ -38,6 +38,7 @@ typedef struct {
     _Atomic size_t held_units;        /* dirty units that wait for a round */
     _Atomic size_t ragged_units;      /* in slabs of ragged classes (hak_class_is_ragged); shards
                                          write it by atomic addition */
+    _Atomic size_t stocks;            /* shards that took units ahead so far; atomic addition */
     _Atomic size_t first_units; /* in first chunks of heaps (large/fine_grain.h); atomic addition */
 } hak_pool_stats_t;             /* written under the pool lock, any thread reads */
 
@@ -69,7 +70,7 @@ bool hak_pool_gives_whole(void);
 
 /* Takes up to `want` (>= 1) units, each on its own, in one critical section. Only the first one may
  * need a new superslab: *grown tells whether it did. Returns how many it took. If the last one was never
- * touched, also takes up to `more` untouched units of its superslab, one with room for all of them if there is any;
+ * touched, also takes up to `more` untouched units of its line of the map, of a wholly free superslab if there is any;
  * these are `stocked`, and linked by `next` into *ahead. */
 unsigned hak_pool_take_units(unsigned want, hak_unit_t **units, bool *zeroed, unsigned more,
                              hak_unit_t **ahead, bool *grown);

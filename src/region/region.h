@@ -156,6 +156,15 @@ HAK_FAST_PATH hak_superslab_t *hak_superslab_of(const void *block) {
     return hak_region_superslab_of(hak_region_unit_of(block));
 }
 
+/* Number of superslabs whose units share a line of the map, and the place of one among them. */
+enum { HAK_MAP_LINE_UNITS = HAK_LINE / sizeof(uint16_t) };
+HAK_FAST_PATH unsigned hak_superslabs_of_line(void) {
+    return HAK_MAP_LINE_UNITS >> hak_map.super_shift;
+}
+HAK_FAST_PATH unsigned hak_superslab_in_line(const hak_superslab_t *super) {
+    return ((uintptr_t)super - hak_map.supers) / sizeof *super % hak_superslabs_of_line();
+}
+
 /* True when the next fresh superslab will lie directly behind this one, if those addresses are
  * free. */
 bool hak_region_superslab_is_last(const hak_superslab_t *super);

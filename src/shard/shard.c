@@ -127,6 +127,14 @@ static bool may_give_used(unsigned shard, unsigned class_index) {
            hak_warm_any(shard, class_index);
 }
 
+/* True when a search may take used blocks of another shard's bin: on few CPUs whenever there may be some, on more only
+ * if there are many. The lines of such a block are in the other CPU's cache, it goes back by a remote free, and each
+ * free of it reads a line of the map that the other shard writes. */
+static HAK_NEXT bool may_spare(unsigned shard, unsigned class_index) {
+    return hak_shard_is_plain(shard) ? may_give_used(shard, class_index)
+                                     : hak_bin_lends(shard, class_index);
+}
+
 /* The same for the shards that may be searched for used blocks. */
 static bool others_have_used(unsigned home, unsigned class_index) {
     unsigned probes = probe_count();
@@ -134,7 +142,7 @@ static bool others_have_used(unsigned home, unsigned class_index) {
     const hak_span_t near = near_of(home);
     for (unsigned at = hak_shard_near(home, near); at != home && probes--;
          at = hak_shard_near(at, near))
-        if (may_give_used(at, class_index)) return true;
+        if (may_spare(at, class_index)) return true;
     return false;
 }
 
@@ -147,9 +155,9 @@ typedef struct {
     hak_told_t told;  /* result */
 } request_t;
 
-/* The blocks that a visit takes: only used ones; used ones, and fresh ones if no other shard may
- * have used ones; any. */
-typedef enum { USED, USED_FIRST, ANY } what_t;
+/* The blocks that a visit takes: only used ones, of a bin that may spare them; only used ones; used ones, and fresh ones if no
+ * other shard may have used ones; any. */
+typedef enum { SPARE, USED, USED_FIRST, ANY } what_t;
 
 static unsigned take(request_t *request, hak_bin_t *bin, bool fresh) {
     return hak_bin_take(bin, request->class_index, request->want, request->top, fresh,
@@ -196,12 +204,14 @@ static unsigned take_locked(request_t *request, hak_bin_t *bin, unsigned shard, 
 }
 
 static unsigned take_from(request_t *request, unsigned shard, what_t what) {
-    hak_bin_t *bin = hak_bin_of(shard, request->class_index);
-    const bool may = what == USED ? may_give_used(shard, request->class_index)
-                                  : may_give(shard, request->class_index);
+    const unsigned class_index = request->class_index;
+    hak_bin_t *bin = hak_bin_of(shard, class_index);
+    const bool may = what == SPARE  ? may_spare(shard, class_index)
+                     : what == USED ? may_give_used(shard, class_index)
+                                    : may_give(shard, class_index);
     if (!may) return 0;
     hak_gate_enter();
-    HAK_TIME_MID(pool_lock, request->class_index, hak_lock_acquire(&bin->lock));
+    HAK_TIME_MID(pool_lock, class_index, hak_lock_acquire(&bin->lock));
     return take_locked(request, bin, shard, what);
 }
 
@@ -242,7 +252,7 @@ _Atomic uint32_t hak_shard_visits_due HAK_OWN_LINE;
 static void note_taken(unsigned units, bool has_grown) {
     if (units == 0 || hak_shard_heap_is_small()) return;
     if (HAK_UNLIKELY(has_grown)) {
-        hak_add_relaxed(&hak_shard_grown, hak_superslab_units());
+        hak_add_relaxed(&hak_shard_grown, (unsigned)hak_max(units, hak_superslab_units()));
         hak_budget_note(HAK_NOTE_GROWN);
     } else if (hak_shard_may_visit(false) && hak_shard_count_taken(units)) {
         hak_add_relaxed(&hak_shard_visits_due, 1);
@@ -408,7 +418,7 @@ static unsigned take_anywhere(request_t *request) {
     unsigned taken = HAK_WAY_FOUND(HAK_WAY_REFILL_OWN, take_from(request, home, USED_FIRST));
     if (!taken)
         taken =
-            HAK_WAY_FOUND(HAK_WAY_REFILL_OTHERS, take_from_others(request, USED, probe_count()));
+            HAK_WAY_FOUND(HAK_WAY_REFILL_OTHERS, take_from_others(request, SPARE, probe_count()));
     if (!taken) taken = HAK_WAY_FOUND(HAK_WAY_REFILL_OWN_FRESH, take_from(request, home, ANY));
     if (!taken && HAK_UNLIKELY(at_budget(home)))
         taken = HAK_WAY_FOUND(HAK_WAY_REFILL_BUDGET, release_own(request));

@@ -1,16 +1,16 @@
 /* stock.c: untouched units between the pool and the bins of a shard. */
 #include "shard/stock.h"
 
+#include "commit/commit.h"
 #include "os/gate.h"
 #include "pool/pool.h"
 #include "shard/bin.h"
 #include "shard/table.h"
 
 enum {
-    MOST = 15, /* untouched units in a stock: with the one that is wanted a superslab, by default */
-    FORMER_MOST =
-        6, /* former slabs: a block that grows through all classes leaves as many at a time */
-    SLABS_EACH = 2, /* slabs that a shard has for each former one, at least */
+    MOST = HAK_MAP_LINE_UNITS - 1, /* untouched units in a stock */
+    FORMER_MOST = 16,              /* former slabs */
+    SLABS_EACH = 2,                /* slabs that a shard has for each former one, at least */
 };
 
 static hak_unit_t *take_all(hak_stock_list_t *list) {
@@ -36,15 +36,32 @@ static void put_former(hak_stock_t *stock, hak_unit_t *units) {
     if (units && !put(&stock->former, units)) give_former(units);
 }
 
+/* The rest of a line of the map, so that no other shard has units there; fewer near a soft limit, since units in stocks
+ * are charged. At the hard limit, a request that would fail gets the stocks (hak_shard_release_idle). */
+static HAK_BEHIND unsigned most_ahead(unsigned shard) {
+    const size_t soft = hak_commit_soft_near();
+    const bool scarce = soft && hak_commit_bytes() > soft / 2;
+    if (hak_pool_gives_whole()) return 0;
+    return scarce ? (unsigned)hak_min(hak_bin_slab_count(shard), MOST) : MOST;
+}
+
+static HAK_BEHIND void count(hak_stock_t *stock) {
+    if (!hak_load_relaxed(&stock->is_counted) && !hak_exchange_acq_rel(&stock->is_counted, true))
+        hak_add_relaxed(&hak_pool_stats.stocks, 1);
+}
+
 static unsigned draw(unsigned shard, unsigned want, hak_unit_t **units, bool *zeroed,
                      unsigned *drawn, bool *grown) {
     hak_stock_t *stock = hak_shard_stock(shard);
-    unsigned most = stock ? (unsigned)hak_min(hak_bin_slab_count(shard), MOST) : 0;
     hak_unit_t *ahead;
-    unsigned taken = hak_pool_take_units(want, units, zeroed, most, &ahead, grown);
+    unsigned taken =
+        hak_pool_take_units(want, units, zeroed, stock ? most_ahead(shard) : 0, &ahead, grown);
     *drawn = taken;
     for (const hak_unit_t *unit = ahead; unit; unit = unit->next) ++*drawn;
-    if (ahead) put_untouched(stock, ahead);
+    if (ahead) {
+        count(stock);
+        put_untouched(stock, ahead);
+    }
     return taken;
 }
 

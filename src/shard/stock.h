@@ -2,9 +2,10 @@
  * and former slabs.
  *
  * While a heap grows, each shard takes slabs of its own, and on a large machine all of them wait for the
- * pool's lock. So a shard that has slabs already takes a few units more under that lock, as long as they
- * were never touched: they have no pages. They lie in its stock until it needs them, or until the next
- * pass (thread/purge_trigger.c) gives them back. The first shards have stocks once there are others (hak_shard_is_plain):
+ * pool's lock. So a shard takes more units under that lock, as long as they were never touched: they have no pages.
+ * They are those of a whole line of the map (region/region.h). Each free reads such a line, and each slab that comes or
+ * goes writes to it: shards that had units in one line would take it from each other. The units lie in the shard's
+ * stock until it needs them, or until the next pass (thread/purge_trigger.c) gives them back. The first shards have stocks once there are others (hak_shard_is_plain):
  * small processes have none.
  *
  * When a program leaves a class for others, a few of its slabs go to a second list and become the shard's next slabs.
@@ -37,6 +38,7 @@ typedef _Atomic(hak_unit_t *) hak_stock_list_t; /* atomic; units that are linked
 
 typedef struct {
     hak_stock_list_t untouched, former;
+    _Atomic bool is_counted; /* atomic; in hak_pool_stats.stocks; once true it stays so */
 } hak_stock_t;
 
 /* As hak_pool_take_units, but from the stock of the shard if that is not empty. *drawn: units that left the pool,

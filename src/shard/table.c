@@ -9,6 +9,7 @@
 #include "shard/warm_slab.h"
 
 enum { SHARDS_OWN = 2 }; /* shards whose memory is our own: small processes have no other */
+enum { LENDS_LEAST = HAK_UNIT_SIZE }; /* bytes of used blocks of which other shards take some */
 
 /* Small processes touch only the first page. The bins have no room for the counters, so these lie in front of them and
  * are narrow: with 64 bits each they would need another page. */
@@ -18,6 +19,7 @@ typedef struct {
     _Atomic uint64_t classes[HAK_SHARD_CLASS_WORDS];
     /* Hardly written, and read by other CPUs. */
     _Atomic uint64_t spare[HAK_SHARD_CLASS_WORDS] HAK_ALIGNED(HAK_LINE);
+    _Atomic uint64_t lends[HAK_SHARD_CLASS_WORDS];
     hak_bin_t bins[HAK_CLASS_COUNT + 1];
     hak_bin_rare_t rare[HAK_CLASS_COUNT + 1];
     hak_warm_ring_t rings[HAK_CLASS_COUNT + 1];
@@ -98,14 +100,31 @@ HAK_NEXT uint64_t hak_shard_spare(unsigned shard, unsigned word) {
     return hak_load_relaxed(&record_of(shard)->spare[word]);
 }
 
-HAK_NEXT void hak_bin_note_spare(unsigned shard, unsigned class_index, bool has) {
-    _Atomic uint64_t *word = &record_of(shard)->spare[class_index / 64];
+static HAK_NEXT void note(_Atomic uint64_t *words, unsigned class_index, bool has) {
+    _Atomic uint64_t *word = &words[class_index / 64];
     const uint64_t bit = (uint64_t)1 << class_index % 64;
     if (((hak_load_relaxed(word) & bit) != 0) == has) return;
     if (has)
         hak_or_relaxed(word, bit);
     else
         hak_and_relaxed(word, ~bit);
+}
+
+HAK_NEXT void hak_bin_note_spare(unsigned shard, unsigned class_index, bool has) {
+    note(record_of(shard)->spare, class_index, has);
+}
+
+static size_t used_bytes(const hak_bin_t *bin, unsigned class_index) {
+    return hak_load_relaxed(&bin->spare) * hak_classes[class_index].size;
+}
+
+HAK_BEHIND bool hak_bin_lends(unsigned shard, unsigned class_index) {
+    record_t *record = record_of(shard);
+    const uint64_t word = hak_load_relaxed(&record->lends[class_index / 64]);
+    if (!(word >> class_index % 64 & 1)) return false;
+    if (used_bytes(&record->bins[class_index], class_index) >= LENDS_LEAST) return true;
+    note(record->lends, class_index, false);
+    return false;
 }
 
 HAK_NEXT size_t hak_bin_spare_bytes(const hak_bin_t *bin, unsigned class_index) {
@@ -127,12 +146,17 @@ HAK_NEXT size_t hak_shard_spare_bytes(unsigned shard) {
     return bytes;
 }
 
-HAK_OUT_OF_LINE void hak_bin_look_at_spare(const hak_bin_t *bin, unsigned shard,
-                                           unsigned class_index) {
-    /* So much memory is seldom free: small processes need neither a closer look nor its code. */
-    if (HAK_LIKELY(hak_load_relaxed(&bin->spare) * hak_classes[class_index].size < HAK_SPARE_LEAST))
-        return;
+static HAK_NEXT void look_at_spare(const hak_bin_t *bin, unsigned shard, unsigned class_index) {
+    if (!hak_shard_is_plain(shard)) note(record_of(shard)->lends, class_index, true);
     if (hak_bin_spare_bytes(bin, class_index)) hak_bin_note_spare(shard, class_index, true);
+}
+
+/* So much memory is seldom free: small processes need neither a closer look nor its code. */
+void hak_bin_look_at_spare(const hak_bin_t *bin, unsigned shard, unsigned class_index) {
+    const size_t bytes = used_bytes(bin, class_index);
+    if (HAK_LIKELY(bytes < LENDS_LEAST)) return;
+    if (bytes >= HAK_SPARE_LEAST || !hak_shard_is_plain(shard))
+        look_at_spare(bin, shard, class_index);
 }
 
 void hak_bin_add_slabs(unsigned shard, uint32_t more) {

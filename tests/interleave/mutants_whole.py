@@ -187,7 +187,7 @@ MUTANTS = [
      r"\1",
      "a fork in a handler interrupts a start, and a thread starts in the child"),
     ("whole", "growth is noted before it is counted",
-     r"(hak_add_relaxed\(&hak_shard_grown, hak_superslab_units\(\)\);)"
+     r"(hak_add_relaxed\(&hak_shard_grown, \(unsigned\)[^;]*;)"
      r"(\s*)(hak_budget_note\(HAK_NOTE_GROWN\);)",
      r"\3\2\1",
      "the heap grows"),

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "error/log.h"
+#include "commit/commit.h"
 #include "explore.h"
 #include "gates.h"
 #include "memory.h"
@@ -158,6 +159,9 @@ static void enter_pool(void) { take_turn(&pool.turns, "pool lock"); }
 hak_pool_stats_t hak_pool_stats;
 hak_pool_about_t hak_pool_about;
 size_t hak_pool_superslabs(void) { return hak_load_relaxed(&hak_pool_stats.stage3); }
+
+size_t hak_commit_soft_near(void) { return 0; }
+size_t hak_commit_bytes(void) { return 0; }
 
 /* Nothing is taken ahead: the shards here have no stocks. */
 unsigned hak_pool_take_units(unsigned want, hak_unit_t **out, bool *zeroed, unsigned more,
