@@ -62,6 +62,9 @@ mallinfo_t mallinfo(void) {
                         clamp(info.fsmblks), clamp(info.uordblks), clamp(info.fordblks),
                         clamp(info.keepcost)};
 }
+#ifdef __GLIBC__
+HAK_EXPORT mallinfo_t __libc_mallinfo(void) HAK_ALIAS(mallinfo) HAK_COPY(mallinfo);
+#endif
 #endif
 
 void hakmem_malloc_stats(void) {

@@ -87,3 +87,4 @@ int hakmem_mallopt(int parameter, int value) {
     }
 }
 HAK_TWIN(int, mallopt, (int parameter, int value))
+HAK_LIBC_TWIN(int, mallopt, (int parameter, int value))

@@ -19,8 +19,10 @@ void __libc_free(void *block);
 void *__libc_memalign(size_t align, size_t size);
 void *__libc_valloc(size_t size);
 void *__libc_pvalloc(size_t size);
+int __libc_mallopt(int parameter, int value);
+struct mallinfo __libc_mallinfo(void);
 
-enum { SIZE = 100 };
+enum { SIZE = 100, SOME = 600000 };
 
 /* Blocks of another allocator end the process in malloc_usable_size. */
 static void *known(void *block) {
@@ -65,9 +67,18 @@ static void blocks_come_and_go_by_either_name(void) {
     __libc_free(NULL);
 }
 
+/* Those of libc know nothing of the blocks, and accept any parameter. */
+static void other_functions_are_of_the_same_heap(void) {
+    void *block = malloc(SOME);
+    CHECK(__libc_mallinfo().uordblks >= SOME, "mallinfo misses a block");
+    CHECK(__libc_mallopt(12345, 0) == 0 && __libc_mallopt(M_MMAP_MAX, 1) == 1, "mallopt");
+    free(block);
+}
+
 int main(void) {
     watchdog(60, "malloc by glibc's other names");
     blocks_come_and_go_by_either_name();
+    other_functions_are_of_the_same_heap();
 #ifdef OWN_MALLOC
     CHECK(calls > 0, "the program's malloc is not called");
 #endif

@@ -48,6 +48,13 @@ void free(void *block);
 void free(void *block) { (void)block; }
 """
 
+WRAPPER = WITNESS.replace('"malloc"', '"__libc_malloc"') + r"""
+void *__libc_malloc(size_t size);
+void __libc_free(void *block);
+void *malloc(size_t size) { return __libc_malloc(size); }
+void free(void *block) { __libc_free(block); }
+"""
+
 
 def expect(what, found, wanted):
     if found != wanted:
@@ -361,7 +368,7 @@ def case_scripts(folder):
 
 
 def case_other_allocators(folder):
-    """Preloaded or linked in: refused. Merely needed: HAKMEM comes first."""
+    """Preloaded or linked in: refused. Merely needed, or a wrapper of libc's: HAKMEM serves it."""
     other = build(folder, "libother.so", ALLOCATOR, "-shared", "-fPIC")
     witness = build(folder, "witness", WITNESS)
     for preload in (other, f"/nowhere/none.so {other}"):
@@ -378,6 +385,9 @@ def case_other_allocators(folder):
     linked = build(folder, "linked", WITNESS + ALLOCATOR.replace("#include <stddef.h>", ""),
                    "-rdynamic")
     expect_line(hakmem("run", linked), 125, linked, "an allocator of its own")
+    for style in ("gnu", "sysv"):
+        wrapper = build(folder, f"wrapper_{style}", WRAPPER, f"-Wl,--hash-style={style}")
+        expect_served(folder, wrapper)
     needing = build(folder, "needing", WITNESS, "-Wl,--no-as-needed", other, f"-Wl,-rpath,{folder}")
     expect_served(folder, needing)
 

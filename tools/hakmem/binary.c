@@ -48,13 +48,19 @@ static uint64_t offset_of(const tables_t *tables, uint64_t address) {
     return UINT64_MAX;
 }
 
-/* True when symbol `index` is a defined "malloc"; *known: the symbol exists. */
-static bool is_malloc(const image_t *image, const tables_t *tables, uint64_t index, bool *known) {
+/* The name of symbol `index`, if it is defined, or if it is not, as wanted; else "". *known: the symbol exists. */
+static const char *name_of(const image_t *image, const tables_t *tables, uint64_t index,
+                           bool is_defined, bool *known) {
     const Elf64_Sym *symbol =
         at(image, tables->symbols + index * sizeof(Elf64_Sym), 1, sizeof(Elf64_Sym));
     *known = symbol != NULL;
-    return symbol && symbol->st_shndx != SHN_UNDEF &&
-           strcmp(text_at(image, tables->strings + symbol->st_name), "malloc") == 0;
+    return symbol && (symbol->st_shndx != SHN_UNDEF) == is_defined
+               ? text_at(image, tables->strings + symbol->st_name)
+               : "";
+}
+
+static bool is_malloc(const image_t *image, const tables_t *tables, uint64_t index, bool *known) {
+    return strcmp(name_of(image, tables, index, true, known), "malloc") == 0;
 }
 
 /* DT_GNU_HASH: four words, a filter, buckets, and a hash for each symbol from `first` on. The
@@ -86,6 +92,17 @@ static bool find_in_all(const image_t *image, const tables_t *tables) {
     return false;
 }
 
+/* The second word of DT_GNU_HASH is the number of symbols that it leaves out, imports among them; that of DT_HASH the
+ * number of all. */
+static bool imports_libc_malloc(const image_t *image, const tables_t *tables) {
+    const bool is_gnu = tables->gnu_hash != UINT64_MAX;
+    const uint32_t *head = at(image, is_gnu ? tables->gnu_hash : tables->hash, 2, 4);
+    bool known = head != NULL;
+    for (uint64_t index = 0; known && index < head[1]; index++)
+        if (strcmp(name_of(image, tables, index, false, &known), "__libc_malloc") == 0) return true;
+    return false;
+}
+
 static void read_dynamic(const image_t *image, tables_t *tables, const Elf64_Phdr *segment,
                          binary_t *binary) {
     uint64_t count = segment->p_filesz / sizeof(Elf64_Dyn);
@@ -106,6 +123,7 @@ static void read_dynamic(const image_t *image, tables_t *tables, const Elf64_Phd
             binary->needs_glibc = true;
     binary->has_malloc = tables->gnu_hash != UINT64_MAX ? find_by_gnu_hash(image, tables)
                                                         : find_in_all(image, tables);
+    binary->wraps_libc = imports_libc_malloc(image, tables);
 }
 
 static void read_elf(const image_t *image, binary_t *binary) {

@@ -19,6 +19,7 @@ typedef struct {
     uint16_t machine;  /* EM_... */
     bool is_whole;     /* the fields below are valid; false for another class or a damaged file */
     bool has_malloc;   /* it defines and exports malloc */
+    bool wraps_libc;   /* it imports __libc_malloc: a malloc of its own ends in libc's */
     bool needs_glibc;  /* its libc is libc.so.6 */
     char interpreter[PATH_MAX]; /* of PT_INTERP or #!; empty for none */
     char argument[PATH_MAX];    /* after the interpreter of #!; empty for none */

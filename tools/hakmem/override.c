@@ -147,7 +147,7 @@ static bool check_elf(const char *path, const char *subject, const char *library
         return explain("%s runs on %s, and %s was built for %s: build HAKMEM with a compiler for "
                        "that libc",
                        subject, on_musl ? "musl" : "glibc", library, on_musl ? "glibc" : "musl");
-    if (binary->has_malloc)
+    if (binary->has_malloc && !binary->wraps_libc) /* __libc_malloc is the library's then */
         return explain("%s has an allocator of its own linked in, which comes before any preload",
                        subject);
     return ask_loader(path, subject, library, binary->interpreter);
