@@ -39,6 +39,7 @@ void hak_thread_flush_quarantine(hak_cache_t *cache) { (void)cache; }
 bool hak_thread_flush_waiting(unsigned *left) { return (void)left, true; }
 void hak_thread_follow_cpus(uint64_t now, bool at_once) { (void)now, (void)at_once; }
 void hak_thread_look_at_limits(void) {}
+void hak_thread_forget_steps(void) {}
 void hak_band_cost_tick(uint64_t now_ms, uint32_t *own) { (void)now_ms, (void)own; }
 
 int64_t hak_option(hak_option_t option) { return option == HAK_OPTION_PURGE_DELAY_MS ? 500 : 0; }
