@@ -208,11 +208,14 @@ HAK_FAST_PATH bool matches(const char *function, size_t size, hak_origin_t origi
                                              (said == (size_t)HAK_ANY_SIZE || said == size));
 }
 
-/* Frees an old block (hardened_spot.h). */
-static HAK_SLOW_PATH void release_old(void *block, const hak_spot_t *spot) {
+/* Frees an old block (hardened_spot.h); false if another thread has just freed it. */
+static HAK_SLOW_PATH bool release_old(void *block, const hak_spot_t *spot) {
+    uint32_t word = spot->word;
+    if (spot->at && !hak_state_swap(spot->at, &word, HAK_STATE_FRESH)) return false;
     if (hak_hardened.zero) memset(block, 0, spot->info->size);
     hak_thread_cache();
     hak_shard_flush(home(), spot->class_index, &block, 1);
+    return true;
 }
 
 static void free_empty(void *pointer, const char *function, size_t said) {
@@ -276,9 +279,7 @@ static HAK_OUT_OF_LINE void keep_block(hak_entry_t entry, unsigned class_index) 
 
 /* Frees a block that is not in use, for all that its state says. It is old, or the free is a mistake. */
 static HAK_SLOW_PATH void free_unused(void *pointer, const char *function, const hak_spot_t *spot) {
-    if (hak_spot_is_old(pointer, spot))
-        release_old(pointer, spot);
-    else
+    if (!hak_spot_is_old(pointer, spot) || !release_old(pointer, spot))
         hak_hardened_report_pointer(function, pointer);
 }
 

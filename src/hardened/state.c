@@ -44,6 +44,6 @@ void hak_state_renew(const hak_unit_t *slab, unsigned class_index) {
     for (unsigned i = 0; words && i < info->count; i++)
         if (clean)
             hak_store_relaxed(&words[i], HAK_STATE_CLEAN);
-        else if (hak_state_of(hak_load_relaxed(&words[i])) == HAK_STATE_FREE)
+        else if (hak_load_relaxed(&words[i]) != HAK_STATE_NEVER)
             hak_store_relaxed(&words[i], HAK_STATE_FRESH);
 }

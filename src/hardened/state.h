@@ -2,7 +2,8 @@
  *
  *   word = requested size << 4 | origin << 2 | state
  *
- *   NEVER  the hardened path has not had the block yet
+ *   NEVER  the hardened path has not had the block yet; with a size other than 0 (CLEAN) its slab was
+ *          zero when it was made. A thread that has not seen yet that the path is on may have taken it
  *   FREE   in a free list, in a quarantine or in its slab; with a size other than 0 (FRESH) its
  *          contents are unknown: it came so from its slab
  *   USED   the program has it
@@ -55,8 +56,7 @@ enum {
     HAK_STATE_LEVELS = 3,
     HAK_STATE_NO_LEVEL = HAK_STATE_LEVELS, /* no unit has words there */
     HAK_STATE_FRESH = HAK_STATE_FREE | 1 << HAK_SIZE_SHIFT,
-    HAK_STATE_CLEAN =
-        HAK_STATE_FREE | 2 << HAK_SIZE_SHIFT, /* in a slab that was zero; not taken since */
+    HAK_STATE_CLEAN = HAK_STATE_NEVER | 1 << HAK_SIZE_SHIFT,
     HAK_STATE_NEAR =
         1 << 16, /* units, of nearly 4 GiB of heap; 2 MiB of addresses for their pointers */
 };
