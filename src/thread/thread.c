@@ -81,7 +81,7 @@ static bool another_settles(void) {
     return HAK_UNLIKELY(hak_load_acquire(&unsettled) != 0) && !settles();
 }
 
-void hak_thread_flush_quarantine(hak_cache_t *cache) {
+HAK_BEHIND void hak_thread_flush_quarantine(hak_cache_t *cache) {
     hak_quarantine_t *quarantine = hak_load_relaxed(&cache->quarantine);
     if (HAK_LIKELY(!quarantine)) return;
     hak_quarantine_flush(quarantine, cache->shard);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "hakmem.h"
+#include "shard/flush.h"
 #include "single_step.h"
 
 /* The clock stands: no purge is due, however slow the machine is. */
@@ -23,16 +24,16 @@ uint64_t __wrap_hak_os_now_ms(void) { return 1000000; }
 static bool asks;
 static size_t told_inside;
 
-void __real_hak_shard_flush(unsigned home, unsigned class_index, void *const *blocks,
-                            unsigned count);
-void __wrap_hak_shard_flush(unsigned home, unsigned class_index, void *const *blocks,
-                            unsigned count);
-void __wrap_hak_shard_flush(unsigned home, unsigned class_index, void *const *blocks,
-                            unsigned count) {
-    __real_hak_shard_flush(home, class_index, blocks, count);
-    if (!asks) return;
+unsigned __real_hak_shard_flush_inside(unsigned home, unsigned class_index, void *const *blocks,
+                                       unsigned count, hak_twice_t *twice);
+unsigned __wrap_hak_shard_flush_inside(unsigned home, unsigned class_index, void *const *blocks,
+                                       unsigned count, hak_twice_t *twice);
+unsigned __wrap_hak_shard_flush_inside(unsigned home, unsigned class_index, void *const *blocks,
+                                       unsigned count, hak_twice_t *twice) {
+    const unsigned done = __real_hak_shard_flush_inside(home, class_index, blocks, count, twice);
+    if (asks) told_inside = hakmem_verify();
     asks = false;
-    told_inside = hakmem_verify();
+    return done;
 }
 
 /* The blocks are in their slabs, and still in the magazine. */

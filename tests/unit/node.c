@@ -197,34 +197,42 @@ static void untouched_memory_serves_anybody(const void *context) {
     CHECK(hak_pool_stats.far_units == 0, "far units");
 }
 
-static void take_and_give(unsigned shard, unsigned count, void **blocks) {
-    take(hak_shard_open(shard), CLASS, count, blocks);
-    give(shard, CLASS, blocks, count);
+enum { EACH = 4, SOME = 3 * EACH };
+
+/* Leaves more than 64 KiB of used blocks in a bin: other shards may take some (hak_bin_lends). One block in each run of
+ * four keeps its slab, and is in *kept. */
+static void leave_used(unsigned shard, void *kept[SOME / EACH]) {
+    void *blocks[SOME];
+    take(shard, CLASS, SOME, blocks);
+    for (unsigned i = 0; i < SOME; i++)
+        if (i % EACH == 0)
+            kept[i / EACH] = blocks[i];
+        else
+            give(shard, CLASS, &blocks[i], 1);
 }
 
 /* Used blocks of neighbours on the node come first, those of another node after fresh memory. */
 static void blocks_come_from_the_own_node(const void *context) {
-    void *blocks[4], *one[2], *near_large, *far_large;
+    void *far_kept[SOME / EACH], *kept[SOME / EACH], *one[2], *near_large, *far_large;
     begin(context);
     go_to(0, 1);
-    take(hak_shard_open(hak_shard_here()), CLASS, 1, one); /* keeps the slab */
-    void *kept = one[0];
-    unsigned far = hak_shard_here();
-    take_and_give(far, 2, blocks);
+    unsigned far = hak_shard_open(hak_shard_here());
+    leave_used(far, far_kept);
     unsigned here = go_to(1, 0), home = hak_shard_open(hak_shard_here());
     one[1] = NULL;
     CHECK(hak_shard_take(home, CLASS, 1, one, NULL) == 1, "no block");
     CHECK(node_of(one[1]) == here, "a block of node %u", node_of(one[1]));
-    void *mine = one[1];
+    give(home, CLASS, &one[1], 1);
+    leave_used(home, kept);
     go_to(1, 1);
     unsigned next = hak_shard_open(hak_shard_here());
-    hak_shard_flush(home, CLASS, &mine, 1);
     CHECK(hak_shard_take(next, CLASS, 1, one, NULL) == 1 && node_of(one[1]) == here &&
               hak_owner_shard(slab_of(one[1])->owner) == home,
           "a neighbour's used block is left");
-    hak_shard_flush(next, CLASS, &one[1], 1);
+    give(next, CLASS, &one[1], 1);
+    give(next, CLASS, kept, SOME / EACH);
     go_to(0, 1);
-    hak_shard_flush(far, CLASS, &kept, 1);
+    give(far, CLASS, far_kept, SOME / EACH);
     far_large = hak_large_alloc(hak_large_home(), SIZE, 1, false);
     hak_large_free(hak_large_home(), far_large);
     go_to(1, 0);
