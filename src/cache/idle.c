@@ -13,8 +13,8 @@ enum {
     LEFT_MOST = 8,     /* magazines of classes that were left, emptied by one call */
     LEFT_TIMES = 4,    /* see hak_idle_give_left */
     BRAKED_SLOTS = 5,  /* slots in use of a braked stack, sentinel included */
-    BRAKED_MOST = 8,   /* magazines that one call brakes... */
-    BRAKED_LOOKS = 16, /* ...and those that it looks at, unless it is the first */
+    BRAKED_MOST = 8,   /* magazines that one call brakes */
+    BRAKED_LOOKS = 16, /* magazines that a later call looks at; the first one looks at all */
 };
 
 /* Looks at a magazine. True when it is idle and has blocks: they are to be given back. */

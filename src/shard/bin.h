@@ -90,14 +90,16 @@ void hak_bin_note_spare(unsigned shard, unsigned class_index, bool has);
 
 /* True when a bin has used blocks of 64 KiB or more, for other shards to take. A hint, for shards that are not plain:
  * a thread that gives blocks back sets a bit for the class, and one that asks here and finds fewer clears it. While the
- * bit is not set, nobody reads the lines of the bin. */
+ * bit is not set, nobody reads the lines of the bin. All is relaxed. If blocks come between the look and the clear,
+ * the bit is not set although it could be: until the next flush to this bin, others take fresh memory instead. */
 bool hak_bin_lends(unsigned shard, unsigned class_index);
 
 /* Bytes of touched free blocks in a bin, if most of its touched blocks are free and the bytes reach
  * HAK_SPARE_LEAST; else 0. */
 size_t hak_bin_spare_bytes(const hak_bin_t *bin, unsigned class_index);
 
-/* Sets the bit if hak_bin_spare_bytes is not 0, and that of hak_bin_lends. Called with the bin lock held, after blocks were freed. */
+/* Sets the bit if hak_bin_spare_bytes is not 0, and that of hak_bin_lends if the bin has so much. Called with the bin
+ * lock held, after blocks were freed. */
 void hak_bin_look_at_spare(const hak_bin_t *bin, unsigned shard, unsigned class_index);
 
 /* The low 16 bits of each counter of a bin. When a counter wraps, one is added to the carries of its

@@ -155,8 +155,8 @@ typedef struct {
     hak_told_t told;  /* result */
 } request_t;
 
-/* The blocks that a visit takes: only used ones, of a bin that may spare them; only used ones; used ones, and fresh ones if no
- * other shard may have used ones; any. */
+/* The blocks that a visit takes. SPARE: used ones, if the bin can spare them (may_spare). USED: used ones of any bin.
+ * USED_FIRST: used ones, and fresh ones if no other shard may have used ones. ANY: both. */
 typedef enum { SPARE, USED, USED_FIRST, ANY } what_t;
 
 static unsigned take(request_t *request, hak_bin_t *bin, bool fresh) {

@@ -5,8 +5,8 @@
  * pool's lock. So a shard takes more units under that lock, as long as they were never touched: they have no pages.
  * They are those of a whole line of the map (region/region.h). Each free reads such a line, and each slab that comes or
  * goes writes to it: shards that had units in one line would take it from each other. The units lie in the shard's
- * stock until it needs them, or until the next pass (thread/purge_trigger.c) gives them back. The first shards have stocks once there are others (hak_shard_is_plain):
- * small processes have none.
+ * stock until it needs them, or until the next pass (thread/purge_trigger.c) gives them back. The first shards have
+ * stocks once there are others (hak_shard_is_plain): small processes have none.
  *
  * When a program leaves a class for others, a few of its slabs go to a second list and become the shard's next slabs.
  * By way of the pool they would go to another CPU, although their lines are in this CPU's cache.

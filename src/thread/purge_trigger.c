@@ -463,7 +463,8 @@ void hak_purge_for(size_t size) {
     purge_all(cache);
 }
 
-/* An owner that is not there any more, or may not return, may have taken notes, and not done yet what they stand for. */
+/* The former owner has gone, or may never return. It may have taken notes without doing their work, so they are noted
+ * again. */
 static HAK_BEHIND void note_again(bool was_owned) {
     const size_t soft = hak_commit_soft();
     const bool was_pressed = was_owned || hak_load_relaxed(&has_hurry);
