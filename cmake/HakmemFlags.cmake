@@ -32,6 +32,10 @@ function(hakmem_supported_link_flags out)
     set(${out} "${${out}}" PARENT_SCOPE)
 endfunction()
 
+if(HAKMEM_FUZZ AND NOT (HAKMEM_SANITIZE AND CMAKE_C_COMPILER_ID STREQUAL "Clang"))
+    message(FATAL_ERROR "HAKMEM_FUZZ needs clang and HAKMEM_SANITIZE; this is ${CMAKE_C_COMPILER_ID}, with "
+                        "HAKMEM_SANITIZE=\"${HAKMEM_SANITIZE}\". In a new build folder `make fuzz` chooses clang.")
+endif()
 if(HAKMEM_SANITIZE)
     # Frame pointers give the sanitizers whole stack traces.
     add_compile_options(-fsanitize=${HAKMEM_SANITIZE} -fno-sanitize-recover=all
