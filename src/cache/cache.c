@@ -358,8 +358,9 @@ void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
     if (taken == 0) return NULL;
     HAK_PROBE(refill, hak_classes[class_index].size, taken);
     hak_store_relaxed(&magazine->top, magazine->base + taken - 1);
+    void *const block = magazine->base[taken];
     HAK_CACHE_CHECK_AFTER(cache, class_index);
-    return magazine->base[taken];
+    return block;
 }
 
 /* Of a thread without a cache. False for a double free. */

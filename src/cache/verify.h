@@ -12,8 +12,9 @@ void hak_cache_check_magazine(hak_check_t *check, const hak_cache_t *cache, unsi
 void hak_cache_check(hak_check_t *check, const hak_cache_t *cache);
 
 #if HAKMEM_VERIFY
-/* By the owner, after a slow call: one magazine, its newest block, and one of the others. */
-void hak_cache_check_after(const hak_cache_t *cache, unsigned class_index);
+/* By the owner, as the last step of a slow call: one magazine, its newest block, and one of the others. Reports a block
+ * whose slab has left the class since: it was freed twice. */
+void hak_cache_check_after(hak_cache_t *cache, unsigned class_index);
 #define HAK_CACHE_CHECK_AFTER(cache, class_index) hak_cache_check_after(cache, class_index)
 #else
 #define HAK_CACHE_CHECK_AFTER(cache, class_index) ((void)0)

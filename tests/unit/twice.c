@@ -1,10 +1,13 @@
 /* twice.c: what is freed twice, or was never allocated, is reported: one block, and of several that one call finds free
  * already each. The program itself lives on shard 0; the tests work on shards 2 and 3. */
+#include "cache/cache.h" /* before a global `top` */
+
 #include "shard_batches.h"
 
 #include <stdio.h>
 
 #include "cache/cpu_depot.h"
+#include "hakmem.h"
 #include "shard/remote.h"
 
 enum {
@@ -125,6 +128,33 @@ static void out_of_a_depot(const void *unused) {
     hak_shard_release_idle();
 }
 
+/* One of the two frees has given back the block's slab, which then got another class, while the block of the other free
+ * waited in a magazine. In the debug build the check after the next slow call of the magazine meets it, in others its
+ * flush. */
+static void in_a_magazine(const void *unused) {
+    (void)unused;
+    enum { FREED = 400 };
+    void *freed[FREED];
+    CHECK(hak_shard_take(HOME, SMALL, 1, top, NULL) == 1, "no block");
+    void *block = top[1];
+    hakmem_free(block);
+    hak_shard_flush(HOME, SMALL, &block, 1);
+    release_all();
+    CHECK(hak_shard_take(HOME, FOUR, 1, top, NULL) == 1, "no block of the other class");
+    CHECK(hak_owner_class(slab_of(block)->owner) == FOUR, "another unit got the class");
+    CHECK(hak_cache->magazines[SMALL].base[1] == block, "the block is not in the magazine");
+    for (unsigned i = 0; i < FREED; i++) {
+        CHECK(hak_shard_take(HOME, SMALL, 1, top, NULL) == 1, "no block");
+        freed[i] = top[1];
+    }
+    /* The next slow call doubles the stack, and the check after it looks at the oldest block. */
+    hak_cache->streak[SMALL] = 1;
+    hak_cache->slow_count = UINT32_MAX;
+    for (unsigned i = 0; i < FREED; i++) hakmem_free(freed[i]);
+    hak_cache_flush_all(hak_cache);
+    CHECK(hakmem_verify() == 0, "a violation");
+}
+
 static const struct {
     const char *what;
     void (*run)(const void *);
@@ -136,7 +166,8 @@ static const struct {
             {"behind a word", behind_a_word, 1},
             {"with colours", with_colours, 3},
             {"in a depot", in_a_depot, WORDS + 1},
-            {"out of a depot", out_of_a_depot, SLABS}};
+            {"out of a depot", out_of_a_depot, SLABS},
+            {"in a magazine", in_a_magazine, 1}};
 
 static unsigned count_of(const char *text, const char *part) {
     unsigned count = 0;

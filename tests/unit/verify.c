@@ -122,7 +122,7 @@ static const row_t rows[] = {
     {cache_slots, "magazine %p: violated: slots are a power of two"},
     {cache_sentinel, "magazine %p: violated: the sentinel is NULL"},
     {cache_foreign, "magazine %p: violated: its blocks belong to the heap"},
-    {cache_class, "magazine %p: its blocks have its class: "},
+    {cache_class, "magazine %p: its blocks have its class, unless freed twice: "},
     {cache_inside, "magazine %p: violated: its pointers point to the start of a block"},
     {cache_limit, "magazine %p: violated: limit = address of a slot, or 0"},
     {cache_capacity, "cache %p: capacity = bytes that its stacks may hold: "},
@@ -272,7 +272,7 @@ static void a_release_stops_at_a_violation(void **state) {
     }
 }
 
-/* A block more, onto those of another class. */
+/* A block more, onto pointers into blocks. */
 static void use_broken_cache(const void *unused) {
     (void)unused;
     make_world();
@@ -280,7 +280,8 @@ static void use_broken_cache(const void *unused) {
     const hak_magazine_t *magazine = &hak_cache->magazines[hak_class_of(64)];
     char *block = hakmem_malloc(64);
     CHECK(magazine->top > magazine->base + 1, "an empty magazine");
-    for (void **slot = magazine->base + 1; slot <= magazine->top; slot++) *slot = world.warm->base;
+    for (void **slot = magazine->base + 1; slot <= magazine->top; slot++)
+        *slot = (char *)*slot + 16;
     hak_cache->slow_count =
         0; /* chooses the block that is looked at beside the newest: an old one */
     hak_cache_overflow(hak_cache, hak_class_of(64), block);
@@ -292,7 +293,8 @@ static void a_slow_call_stops_at_a_violation(void **state) {
     child_run(use_broken_cache, NULL, 60, &end);
     REQUIRE(end.in_time && WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGABRT,
             "status %#x; stderr: %s", (unsigned)end.status, end.err);
-    REQUIRE(has_line(end.err, "magazine %p: its blocks have its class: "), "%s", end.err);
+    REQUIRE(has_line(end.err, "magazine %p: violated: its pointers point to the start of a block"),
+            "%s", end.err);
 }
 #endif
 
