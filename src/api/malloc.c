@@ -155,7 +155,7 @@ static HAK_OUT_OF_LINE void *refill(unsigned class_index, size_t size, size_t al
     block = hak_cache_refill(cache, class_index, zeroed);
     if (HAK_UNLIKELY(!block)) block = refill_last(cache, class_index, size, align, zeroed);
     if (size > HAK_TINY_MAX && class_index == hak_class_of(size))
-        hak_ace_note(class_index, size, cache ? &cache->noted : NULL);
+        hak_dyn_size_note(class_index, size, cache ? &cache->noted : NULL);
     hak_purge_tick_malloc(1);
     return served(block);
 }

@@ -31,12 +31,12 @@ static struct {
     _Atomic uint64_t waste;
     _Atomic uint32_t candidate; /* the entry that was best at the last look */
     _Atomic uint32_t looks;     /* looks in a row that found it best */
-} ace;
+} state;
 
-uint64_t hak_ace_samples(void) { return hak_load_relaxed(&ace.samples); }
-uint64_t hak_ace_waste(void) { return hak_load_relaxed(&ace.waste); }
+uint64_t hak_dyn_size_samples(void) { return hak_load_relaxed(&state.samples); }
+uint64_t hak_dyn_size_waste(void) { return hak_load_relaxed(&state.waste); }
 
-size_t hak_ace_cost(size_t pitch, size_t size) {
+size_t hak_dyn_size_cost(size_t pitch, size_t size) {
     size_t count = HAK_UNIT_SIZE / pitch;
     return hak_align_up((count - 1) * pitch + size, hak_os_page_size()) / count;
 }
@@ -48,12 +48,12 @@ static size_t best_entry(unsigned class_index, size_t *saved) {
     size_t blocks = hak_shard_in_use(class_index);
     *saved = 0;
     if (blocks * pitch / WASTED_MOST < SAVED_LEAST) return 0;
-    size_t all = hak_max(hak_load_relaxed(&ace.by_class[class_index]), 1), served = 0, best = 0;
+    size_t all = hak_max(hak_load_relaxed(&state.by_class[class_index]), 1), served = 0, best = 0;
     for (size_t entry = below / HAK_ROUTE_STEP + 1; entry <= pitch / HAK_ROUTE_STEP; entry++) {
-        size_t size = entry * HAK_ROUTE_STEP, count = hak_load_relaxed(&ace.by_size[entry]);
+        size_t size = entry * HAK_ROUTE_STEP, count = hak_load_relaxed(&state.by_size[entry]);
         if (!count) continue;
         served = hak_min(served + count, all);
-        size_t before = hak_ace_cost(pitch, size), after = hak_ace_cost(size, size);
+        size_t before = hak_dyn_size_cost(pitch, size), after = hak_dyn_size_cost(size, size);
         if (after >= before || (before - after) * served * SAVED_PART < before * all) continue;
         size_t bytes = blocks * (before - after) / all * served;
         if (bytes <= *saved) continue;
@@ -67,18 +67,18 @@ static size_t best_entry(unsigned class_index, size_t *saved) {
 static void forget_half(unsigned class_index) {
     size_t pitch = hak_classes[class_index].size, below = hak_classes[class_index - 1].size;
     for (size_t entry = below / HAK_ROUTE_STEP + 1; entry <= pitch / HAK_ROUTE_STEP; entry++)
-        hak_store_relaxed(&ace.by_size[entry], hak_load_relaxed(&ace.by_size[entry]) / 2);
-    hak_store_relaxed(&ace.by_class[class_index], MEMORY / 2);
+        hak_store_relaxed(&state.by_size[entry], hak_load_relaxed(&state.by_size[entry]) / 2);
+    hak_store_relaxed(&state.by_class[class_index], MEMORY / 2);
 }
 
 static HAK_NEXT void look(unsigned class_index) {
     size_t saved, entry = best_entry(class_index, &saved);
     if (saved < SAVED_LEAST) return;
-    bool same = hak_load_relaxed(&ace.candidate) == entry;
-    uint32_t looks = same ? hak_load_relaxed(&ace.looks) + 1 : 1;
-    hak_store_relaxed(&ace.candidate, (uint32_t)entry);
-    hak_store_relaxed(&ace.looks, looks);
-    hak_store_relaxed(&ace.waste, saved);
+    bool same = hak_load_relaxed(&state.candidate) == entry;
+    uint32_t looks = same ? hak_load_relaxed(&state.looks) + 1 : 1;
+    hak_store_relaxed(&state.candidate, (uint32_t)entry);
+    hak_store_relaxed(&state.looks, looks);
+    hak_store_relaxed(&state.waste, saved);
     if (looks < SAME_LOOKS) return;
     hak_gate_enter(); /* so that the child of a fork has no route to a row half written */
     hak_dyn_choose(entry * HAK_ROUTE_STEP);
@@ -86,10 +86,10 @@ static HAK_NEXT void look(unsigned class_index) {
 }
 
 static void note(unsigned class_index, size_t size) {
-    uint16_t count = (uint16_t)(hak_load_relaxed(&ace.by_class[class_index]) + 1);
-    hak_store_relaxed(&ace.by_class[class_index], count);
-    HAK_ADD_OWNED(&ace.samples, 1);
-    HAK_ADD_OWNED(&ace.by_size[(size + HAK_ROUTE_STEP - 1) / HAK_ROUTE_STEP], 1);
+    uint16_t count = (uint16_t)(hak_load_relaxed(&state.by_class[class_index]) + 1);
+    hak_store_relaxed(&state.by_class[class_index], count);
+    HAK_ADD_OWNED(&state.samples, 1);
+    HAK_ADD_OWNED(&state.by_size[(size + HAK_ROUTE_STEP - 1) / HAK_ROUTE_STEP], 1);
     if (HAK_LIKELY(count % LOOK_INTERVAL != 0)) return;
     look(class_index);
     if (count >= MEMORY) forget_half(class_index);
@@ -98,7 +98,7 @@ static void note(unsigned class_index, size_t size) {
 /* The first sample of a thread counts, so that short threads count, too. Threads without a cache allocate little. */
 static HAK_BEHIND bool is_skipped(uint8_t *own) { return !own || (*own)++ % NOTED_PART != 0; }
 
-void hak_ace_note(unsigned class_index, size_t size, uint8_t *own) {
+void hak_dyn_size_note(unsigned class_index, size_t size, uint8_t *own) {
     if (hak_option(HAK_OPTION_MID_DYN1) != HAK_DYN1_AUTO || hak_dyn_size()) return;
     if (hak_load_relaxed(&hak_pool_about.used_units) < HEAP_UNITS) return;
     if (HAK_UNLIKELY(hak_shard_homes() > FEW_SHARDS) && is_skipped(own)) return;

@@ -206,18 +206,18 @@ static void demand(size_t size, unsigned count) {
     for (unsigned i = 0; i < count; i += 8) {
         unsigned class_index = hak_class_of(size);
         CHECK(hak_shard_take(HOME, class_index, 8, held, NULL) > 0, "no memory");
-        hak_ace_note(class_index, size, &noted);
+        hak_dyn_size_note(class_index, size, &noted);
     }
 }
 
 static void check_choice(const void *context) {
     const size_t *row = context; /* size asked for, class it should make or 0 */
     demand(row[0], HELD);
-    CHECK(hak_ace_samples() > 0, "no samples");
+    CHECK(hak_dyn_size_samples() > 0, "no samples");
     CHECK(hak_dyn_size() == row[1], "%zu bytes: the dynamic class has %zu, not %zu", row[0],
           hak_dyn_size(), row[1]);
-    CHECK((hak_ace_waste() >= 256 * 1024) == (row[1] != 0), "%llu bytes wasted",
-          (unsigned long long)hak_ace_waste());
+    CHECK((hak_dyn_size_waste() >= 256 * 1024) == (row[1] != 0), "%llu bytes wasted",
+          (unsigned long long)hak_dyn_size_waste());
 }
 
 static void the_engine_finds_what_saves_pages(void **state) {
@@ -243,9 +243,10 @@ static void check_no_choice(const void *unused) {
     }
     CHECK(hak_dyn_size() == 0, "a class for one block in forty: %zu", hak_dyn_size());
     hak_option_assign(HAK_OPTION_MID_DYN1, (hak_text_t){"0", 1}, HAK_SOURCE_PROGRAM);
-    uint64_t samples = hak_ace_samples();
+    uint64_t samples = hak_dyn_size_samples();
     demand(4112, HELD);
-    CHECK(hak_dyn_size() == 0 && hak_ace_samples() == samples, "chosen though the option is 0");
+    CHECK(hak_dyn_size() == 0 && hak_dyn_size_samples() == samples,
+          "chosen though the option is 0");
 }
 
 static void the_engine_leaves_alone_what_does_not_pay(void **state) {
@@ -265,7 +266,7 @@ static void the_cost_is_that_of_the_pages(void **state) {
                 next = page + 1;
             }
         }
-        assert_int_equal(hak_ace_cost(pitch, size), pages * 4096 / count);
+        assert_int_equal(hak_dyn_size_cost(pitch, size), pages * 4096 / count);
     }
 }
 
