@@ -383,7 +383,7 @@ bool hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block) {
                !grow(cache, class_index, FLUSHED)) {
         if (!magazine->slots) {
             HAK_COUNT_WAY(HAK_WAY_FREE_NO_STACK);
-            hak_magazine_give(cache, class_index, &block, 1);
+            hak_magazine_give(cache, class_index, block);
             return true;
         }
         HAK_COUNT_WAY(HAK_WAY_FREE_FULL);

@@ -185,9 +185,19 @@ void hak_cache_pass_on(hak_cache_t *cache);
 void hak_cache_brake(hak_cache_t *cache);
 void hak_cache_unbrake(hak_cache_t *cache);
 
-/* Empties one magazine of a cache that has no thread and no warm slabs. False when all are
- * empty. */
-bool hak_cache_flush_magazine(hak_cache_t *cache);
+/* Blocks that were already free when they left a cache. */
+enum { HAK_BAD_MOST = 64 };
+typedef struct {
+    void **first; /* of `count`; in `blocks` */
+    unsigned count, class_index;
+    void *blocks[1 + HAK_BAD_MOST];
+} hak_bad_t;
+
+/* Empties one magazine of a cache that has no thread and no warm slabs, or a part of it: up to blocks that were already
+ * free, which are in *bad. The caller reports them when it has put the cache back, since the program's handler of
+ * SIGABRT may jump away. False when all magazines are empty. */
+bool hak_cache_flush_magazine(hak_cache_t *cache, hak_bad_t *bad);
+void hak_magazine_report(const hak_bad_t *bad);
 
 /* Makes a cache whose magazines have no stacks. NULL when there is no memory. */
 hak_cache_t *hak_cache_make(void);

@@ -112,25 +112,22 @@ static unsigned part_of(unsigned class_index, size_t part) {
  * when it is outside the gate. */
 typedef struct {
     hak_twice_t twice; /* by a take */
-    size_t bad;        /* by a give: the first of `blocks` */
+    void **found;      /* by a give: they come first there... */
+    unsigned bad;      /* ...so many */
     void *blocks[1 + MOVED_MOST];
 } moved_t;
 _Static_assert(SWEPT_MOST <= MOVED_MOST, "a sweep has room");
 
 /* Gives `count` blocks to a shard. Inside the gate. */
 static HAK_BEHIND void give_to_shard(moved_t *moved, unsigned home, unsigned class_index,
-                                     void *const *blocks, size_t count) {
-    hak_twice_t twice;
-    for (unsigned done; count; blocks += done, count -= done) {
-        done = hak_shard_flush_inside(home, class_index, blocks, (unsigned)count, &twice);
-        for (uint64_t bits = twice.bits; HAK_UNLIKELY(bits != 0); bits &= bits - 1)
-            moved->blocks[moved->bad++] = twice.first + hak_lowest_bit(bits) * (size_t)twice.size;
-    }
+                                     void **blocks, size_t count) {
+    moved->found = blocks;
+    moved->bad = hak_shard_flush_all_inside(home, class_index, blocks, (unsigned)count);
 }
 
 static HAK_BEHIND void report_moved(const moved_t *moved, unsigned class_index) {
     hak_shard_report_twice(&moved->twice, class_index);
-    for (size_t i = 0; i < moved->bad; i++) hak_shard_report_one(moved->blocks[i], class_index);
+    hak_shard_report_all(moved->found, moved->bad, class_index);
 }
 
 HAK_FAST_PATH void report(const moved_t *moved, unsigned class_index) {

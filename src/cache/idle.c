@@ -84,11 +84,12 @@ void hak_idle_empty_braked(hak_cache_t *cache, unsigned class_index) {
     if (!cache->braked) release(&cache->magazines[class_index]);
 }
 
-HAK_BEHIND bool hak_cache_flush_magazine(hak_cache_t *cache) {
+HAK_BEHIND bool hak_cache_flush_magazine(hak_cache_t *cache, hak_bad_t *bad) {
+    bad->count = 0;
     for (unsigned i = 0; i < HAK_CLASS_COUNT; i++) {
         unsigned index = cache->victim = (uint16_t)(cache->victim % HAK_CLASS_COUNT + 1);
         if (hak_magazine_held(cache, index) == 0) continue;
-        hak_magazine_empty(cache, index, false);
+        hak_magazine_empty_inside(cache, index, false, bad);
         return true;
     }
     return false;

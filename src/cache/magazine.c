@@ -7,10 +7,17 @@
 #include "cache/cpu_depot.h"
 #include "shard/flush.h"
 
-void hak_magazine_give(hak_cache_t *cache, unsigned class_index, void *const *blocks,
-                       size_t count) {
+HAK_BEHIND void hak_magazine_give(hak_cache_t *cache, unsigned class_index, void *block) {
+    HAK_ADD_OWNED(&hak_magazine_counts(cache, class_index)->flushed, 1);
+    hak_shard_flush(cache->shard, class_index, &block, 1);
+}
+
+/* Gives blocks that neither the magazine nor a lifo or share holds any more; lists those that were already free. */
+static HAK_BEHIND void give_taken(hak_cache_t *cache, unsigned class_index, void **blocks,
+                                  size_t count, hak_bad_t *bad) {
     HAK_ADD_OWNED(&hak_magazine_counts(cache, class_index)->flushed, count);
-    hak_shard_flush(cache->shard, class_index, blocks, (unsigned)count);
+    bad->count = hak_shard_flush_all_inside(cache->shard, class_index, blocks, (unsigned)count);
+    bad->first = blocks;
 }
 
 /* Removes the oldest `count` blocks, or fewer: up to blocks that were already free, which are then in *twice. Returns
@@ -54,13 +61,47 @@ void hak_magazine_flush(hak_cache_t *cache, unsigned class_index, size_t count, 
     }
 }
 
-HAK_NEXT void hak_magazine_empty(hak_cache_t *cache, unsigned class_index, bool to_depot) {
-    void *blocks[1 + 64];
+HAK_BEHIND void hak_magazine_report(const hak_bad_t *bad) {
+    hak_shard_report_all(bad->first, bad->count, bad->class_index);
+}
+
+/* The lifo and the share of a class. */
+static HAK_BEHIND void empty_more(hak_cache_t *cache, unsigned class_index, hak_bad_t *bad) {
+    void **const blocks = bad->blocks;
+    size_t count;
+    while (!bad->count && (count = hak_lifo_take(cache, class_index, blocks, HAK_BAD_MOST)) > 0)
+        give_taken(cache, class_index, blocks + 1, count, bad);
+    while (!bad->count && cache->has_sampler &&
+           (count = hak_sampler_take_back(cache, class_index, blocks, HAK_BAD_MOST)) > 0)
+        give_taken(cache, class_index, blocks, count, bad);
+}
+
+static HAK_BEHIND void list_bad(const hak_twice_t *twice, hak_bad_t *bad) {
+    bad->first = bad->blocks;
+    bad->count = hak_shard_list_twice(bad->blocks, 0, twice);
+}
+
+HAK_NEXT void hak_magazine_empty_inside(hak_cache_t *cache, unsigned class_index, bool to_depot,
+                                        hak_bad_t *bad) {
+    hak_twice_t twice = {0};
     size_t count = hak_magazine_count(&cache->magazines[class_index]);
-    if (count) hak_magazine_flush(cache, class_index, count, to_depot);
-    while ((count = hak_lifo_take(cache, class_index, blocks, 64)) > 0)
-        hak_magazine_give(cache, class_index, blocks + 1, count);
-    while (HAK_UNLIKELY(cache->has_sampler) &&
-           (count = hak_sampler_take_back(cache, class_index, blocks, 64)) > 0)
-        hak_magazine_give(cache, class_index, blocks, count);
+    bad->class_index = class_index;
+    bad->count = 0;
+    if (count) {
+        HAK_PROBE(flush, hak_classes[class_index].size, count);
+        remove_oldest(cache, class_index, count, to_depot, &twice);
+    }
+    if (HAK_UNLIKELY(twice.bits != 0))
+        list_bad(&twice, bad);
+    else if (HAK_UNLIKELY(hak_cache_has_more(cache)))
+        empty_more(cache, class_index, bad);
+}
+
+HAK_NEXT void hak_magazine_empty(hak_cache_t *cache, unsigned class_index, bool to_depot) {
+    hak_bad_t bad;
+    for (;;) {
+        hak_magazine_empty_inside(cache, class_index, to_depot, &bad);
+        if (HAK_LIKELY(!bad.count)) return;
+        hak_magazine_report(&bad);
+    }
 }

@@ -38,8 +38,8 @@ HAK_FAST_PATH void hak_cache_end_change(hak_cache_t *cache) {
     cache->changing--;
 }
 
-/* Gives blocks to the cache's home shard. */
-void hak_magazine_give(hak_cache_t *cache, unsigned class_index, void *const *blocks, size_t count);
+/* Gives a block to the cache's home shard. */
+void hak_magazine_give(hak_cache_t *cache, unsigned class_index, void *block);
 
 /* Removes the oldest `count` blocks from a magazine. The class's lifo keeps as many as it has room for, then the depot,
  * if allowed; the shard gets the others. */
@@ -48,3 +48,7 @@ void hak_magazine_flush(hak_cache_t *cache, unsigned class_index, size_t count, 
 /* Gives all blocks of a magazine, and those of its lifo and share, to the shard; those of the magazine to the depot
  * first, if they may. */
 void hak_magazine_empty(hak_cache_t *cache, unsigned class_index, bool to_depot);
+
+/* The same, but it ends at the first blocks that were already free, which are in *bad: the caller reports them. */
+void hak_magazine_empty_inside(hak_cache_t *cache, unsigned class_index, bool to_depot,
+                               hak_bad_t *bad);

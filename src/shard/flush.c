@@ -375,10 +375,28 @@ unsigned hak_shard_flush_inside(unsigned home, unsigned class_index, void *const
                : give(home, class_index, blocks, count, twice);
 }
 
-void hak_shard_flush(unsigned home, unsigned class_index, void *const *blocks, unsigned count) {
+HAK_BEHIND unsigned hak_shard_list_twice(void **blocks, unsigned bad, const hak_twice_t *twice) {
+    for (uint64_t bits = twice->bits; bits; bits &= bits - 1)
+        blocks[bad++] = twice->first + hak_lowest_bit(bits) * (size_t)twice->size;
+    return bad;
+}
+
+unsigned hak_shard_flush_all_inside(unsigned home, unsigned class_index, void **blocks,
+                                    unsigned count) {
     hak_twice_t twice;
-    for (unsigned done; count; blocks += done, count -= done) {
-        done = hak_shard_flush_inside(home, class_index, blocks, count, &twice);
-        if (HAK_UNLIKELY(twice.bits != 0)) hak_shard_report_twice(&twice, class_index);
+    unsigned bad = 0;
+    for (unsigned done = 0; done < count;) {
+        done += hak_shard_flush_inside(home, class_index, blocks + done, count - done, &twice);
+        if (HAK_UNLIKELY(twice.bits != 0)) bad = hak_shard_list_twice(blocks, bad, &twice);
     }
+    return bad;
+}
+
+HAK_BEHIND void hak_shard_report_all(void *const *blocks, size_t count, unsigned class_index) {
+    for (size_t i = 0; i < count; i++) hak_shard_report_one(blocks[i], class_index);
+}
+
+void hak_shard_flush(unsigned home, unsigned class_index, void **blocks, unsigned count) {
+    const unsigned bad = hak_shard_flush_all_inside(home, class_index, blocks, count);
+    if (HAK_UNLIKELY(bad != 0)) hak_shard_report_all(blocks, bad, class_index);
 }

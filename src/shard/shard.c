@@ -440,15 +440,23 @@ HAK_BEHIND unsigned hak_shard_take_inside(unsigned home, unsigned class_index, u
     return taken;
 }
 
-/* Also reports blocks that were freed twice. */
+/* The program's handler of SIGABRT may jump away: what was taken goes back first. */
+HAK_BEHIND void hak_shard_untake(unsigned home, unsigned class_index, void **top, unsigned taken,
+                                 const hak_twice_t *twice) {
+    const unsigned bad = taken ? hak_shard_flush_all_inside(home, class_index, top + 1, taken) : 0;
+    hak_shard_report_twice(twice, class_index);
+    hak_shard_report_all(top + 1, bad, class_index);
+}
+
+/* Also reports blocks that were freed twice, and then takes again. */
 HAK_FAST_PATH unsigned take_and_tell(request_t *request, unsigned (*take_once)(request_t *)) {
-    unsigned taken;
-    do {
+    for (;;) {
         request->told.twice.bits = 0;
-        taken = take_once(request);
-        report(&request->told.twice, request->class_index);
-    } while (hak_shard_ended_early(taken, &request->told.twice));
-    return taken;
+        const unsigned taken = take_once(request);
+        if (HAK_LIKELY(!request->told.twice.bits)) return taken;
+        hak_shard_untake(request->home, request->class_index, request->top, taken,
+                         &request->told.twice);
+    }
 }
 
 unsigned hak_shard_take(unsigned home, unsigned class_index, unsigned want, void **top,

@@ -245,7 +245,11 @@ void hak_shard_release_kept(unsigned home, unsigned class_index);
 unsigned hak_shard_take(unsigned home, unsigned class_index, unsigned want, void **top,
                         bool *zeroed);
 
-/* The same for a caller that stays inside the gate: blocks that were freed twice are left in
+/* Gives back what a take has taken, and reports the blocks of *twice. */
+void hak_shard_untake(unsigned home, unsigned class_index, void **top, unsigned taken,
+                      const hak_twice_t *twice);
+
+/* hak_shard_take for a caller that stays inside the gate: blocks that were freed twice are left in
  * *twice, and the caller reports them outside the gate (flush.h). If the take has ended there
  * without a block, the caller then takes again. */
 unsigned hak_shard_take_inside(unsigned home, unsigned class_index, unsigned want, void **top,

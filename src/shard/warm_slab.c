@@ -203,8 +203,9 @@ unsigned hak_warm_take(hak_warm_t *warm, unsigned home, unsigned class_index, un
             (void)hak_add_relaxed(&hak_warm_ring_of(home, class_index)->carved, REPORT_INTERVAL);
     }
     if (end > top && taken) memmove(top + 1, end + 1, taken * sizeof *top);
-    if (HAK_UNLIKELY(batch.twice.bits != 0)) hak_shard_report_twice(&batch.twice, class_index);
-    return taken;
+    if (HAK_LIKELY(!batch.twice.bits)) return taken;
+    hak_shard_untake(home, class_index, top, taken, &batch.twice);
+    return 0;
 }
 
 void hak_warm_release(hak_warm_t *warm, unsigned home, unsigned class_index) {

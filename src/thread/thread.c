@@ -336,11 +336,13 @@ HAK_BEHIND void hak_thread_apply_options(void) {
     hak_helper_note();
 }
 
-/* Without the lock, since this may find a double free, and the program's handler of SIGABRT may start
- * a thread. True when blocks are left. */
+/* Ends the step, then reports double frees. True when blocks are left. */
 static HAK_BEHIND bool flush_and_put_back(hak_cache_t *cache) {
-    const bool is_left = hak_cache_flush_magazine(cache);
+    hak_bad_t bad;
+    const bool is_left = hak_cache_flush_magazine(cache, &bad);
     hak_group_put_back(cache, is_left);
+    end_step();
+    hak_magazine_report(&bad);
     return is_left;
 }
 
@@ -348,9 +350,9 @@ HAK_NEXT bool hak_thread_flush_waiting(unsigned *caches) {
     if (*caches == 0) return true;
     begin_step();
     hak_cache_t *cache = hak_group_take_full();
-    const bool is_left = cache && flush_and_put_back(cache);
+    if (cache) return !flush_and_put_back(cache) && --*caches == 0;
     end_step();
-    return !cache || (!is_left && --*caches == 0);
+    return true;
 }
 
 hak_cache_t *hak_thread_caches(void) {

@@ -52,7 +52,7 @@ void world_free_again(unsigned home, unsigned class_index, void *block);
 void world_check_told(void);
 
 /* Frees blocks in one batch, blocks[twice] for the second time, if there is one. */
-void world_free_batch(unsigned home, unsigned class_index, void *const *blocks, unsigned count,
+void world_free_batch(unsigned home, unsigned class_index, void **blocks, unsigned count,
                       unsigned twice);
 
 /* Until the next reset: the gate's steps are explored, too. In prepare. */

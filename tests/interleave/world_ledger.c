@@ -123,7 +123,7 @@ void world_check_told(void) {
                   "%u double frees are told by the call, there were %u", reports, reports_expected);
 }
 
-void world_free_batch(unsigned home, unsigned class_index, void *const *blocks, unsigned count,
+void world_free_batch(unsigned home, unsigned class_index, void **blocks, unsigned count,
                       unsigned twice) {
     reports_expected += twice < count;
     for (unsigned i = 0; i < count; i++) {

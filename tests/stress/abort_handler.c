@@ -3,7 +3,7 @@
  * HAKMEM finds the first one while it flushes a magazine of the calling thread. The handler frees blocks of the same class,
  * and jumps back into the program: no other free may be reported, and no block handed out twice. It finds the second one
  * while it empties the cache of a thread that has ended, in a piece of purge work. The handler jumps back once more: free
- * memory must still go back to the system. At the third one it starts a thread that allocates, so no lock may be held. */
+ * memory must still go back to the system, and the other blocks of that cache must be handed out again. At the third one it starts a thread that allocates, so no lock may be held. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <setjmp.h>
@@ -61,8 +61,14 @@ static void free_twice_in_flush(void) {
 
 static void *volatile twice;
 
+/* Larger ones than the block that is freed twice: their magazine is emptied after that one's. */
+enum { OTHERS = 4, OTHER = 640 };
+static void *volatile of_thread[OTHERS];
+
 /* The second free is of none of the two blocks that were freed last, so the call itself cannot detect it. */
 static void *free_twice(void *unused) {
+    for (unsigned i = 0; i < OTHERS; i++) of_thread[i] = API(malloc)(OTHER);
+    for (unsigned i = 0; i < OTHERS; i++) API(free)(of_thread[i]);
     twice = API(malloc)(320);
     void *others[] = {API(malloc)(320), API(malloc)(320)};
     API(free)(twice);
@@ -101,6 +107,17 @@ static void check_memory_goes_back(void) {
     CHECK(more <= LARGE_BLOCKS / 2 * (LARGE / 1024), "%zu KiB stay resident", more);
 }
 
+static void check_cache_is_there(void) {
+    unsigned found = 0;
+    API(malloc_trim)(0); /* empties all waiting caches */
+    for (unsigned i = 0; i < 2 * BLOCKS; i++) {
+        new_blocks[i] = API(malloc)(OTHER);
+        for (unsigned k = 0; k < OTHERS; k++) found += new_blocks[i] == of_thread[k];
+    }
+    for (unsigned i = 0; i < 2 * BLOCKS; i++) API(free)(new_blocks[i]);
+    CHECK(found == OTHERS, "of %u blocks in the cache %u came back", (unsigned)OTHERS, found);
+}
+
 static void find_in_a_piece(void) {
     signal(SIGABRT, jump_back);
     leave_double_free();
@@ -108,6 +125,7 @@ static void find_in_a_piece(void) {
         for (unsigned turns = 0; turns < 500; turns++) let_purge();
         CHECK(false, "the double free was not found by purge work");
     }
+    check_cache_is_there();
     check_memory_goes_back();
 }
 

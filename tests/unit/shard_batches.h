@@ -92,7 +92,7 @@ static inline void take(unsigned home, unsigned class_index, unsigned want, void
     }
 }
 
-static inline void give(unsigned home, unsigned class_index, void *const *blocks, unsigned count) {
+static inline void give(unsigned home, unsigned class_index, void **blocks, unsigned count) {
     hak_shard_flush(home, class_index, blocks, count);
 }
 

@@ -4,6 +4,8 @@
 
 #include "shard_batches.h"
 
+#include <setjmp.h>
+#include <signal.h>
 #include <stdio.h>
 
 #include "cache/cpu_depot.h"
@@ -135,6 +137,7 @@ static void in_a_magazine(const void *unused) {
     (void)unused;
     enum { FREED = 400 };
     void *freed[FREED];
+    hakmem_free(hakmem_malloc(1000)); /* from now on the thread has a cache */
     CHECK(hak_shard_take(HOME, SMALL, 1, top, NULL) == 1, "no block");
     void *block = top[1];
     hakmem_free(block);
@@ -168,6 +171,62 @@ static const struct {
             {"in a depot", in_a_depot, WORDS + 1},
             {"out of a depot", out_of_a_depot, SLABS},
             {"in a magazine", in_a_magazine, 1}};
+
+static sigjmp_buf back;
+
+static void jump_back(int signal_number) {
+    (void)signal_number;
+    siglongjmp(back, 1);
+}
+
+static void jump_at_a_report(void) {
+    CHECK(hakmem_option_set("HAKMEM_ON_ERROR", "abort") == 0, "the option cannot be set");
+    signal(SIGABRT, jump_back);
+}
+
+static void out_of_a_flush(const void *unused) {
+    (void)unused;
+    CHECK(hak_shard_take(HOME, FOUR, 4, top, NULL) == 4, "no slab of four blocks");
+    void *batch[] = {top[1], top[2], top[1], top[3], top[2], top[4]};
+    const hak_unit_t *slab = slab_of(top[1]);
+    jump_at_a_report();
+    if (sigsetjmp(back, 1) == 0) {
+        hak_shard_flush(HOME, FOUR, batch, 6);
+        CHECK(false, "nothing was reported");
+    }
+    CHECK(slab->free_count == 4, "%u of 4 blocks are free", slab->free_count);
+    check_slab(slab);
+}
+
+/* The take drains the bin, and so finds that a block of the slab that it takes from was freed twice. */
+static void out_of_a_take(const void *unused) {
+    (void)unused;
+    void *blocks[4];
+    CHECK(hak_shard_take(HOME, FOUR, 4, top, NULL) == 4, "no slab of four blocks");
+    memcpy(blocks, top + 1, sizeof blocks);
+    const hak_unit_t *slab = slab_of(blocks[0]);
+    void *again = blocks[0];
+    hak_shard_flush(HOME, FOUR, blocks, 4);
+    hak_shard_flush(AWAY, FOUR, &again, 1);
+    jump_at_a_report();
+    if (sigsetjmp(back, 1) == 0) {
+        hak_shard_take(HOME, FOUR, 2, top, NULL);
+        CHECK(false, "nothing was reported");
+    }
+    CHECK(slab->free_count == 4, "%u of 4 blocks are free", slab->free_count);
+    check_slab(slab);
+}
+
+static void a_jump_loses_no_block(void **state) {
+    (void)state;
+    static void (*const runs[])(const void *) = {out_of_a_flush, out_of_a_take};
+    for (unsigned i = 0; i < 2; i++) {
+        struct child_end end;
+        child_run(runs[i], NULL, SECONDS, &end);
+        REQUIRE(end.in_time && end.status == 0, "%u: status %#x, %s", i, (unsigned)end.status,
+                end.err);
+    }
+}
 
 static unsigned count_of(const char *text, const char *part) {
     unsigned count = 0;
@@ -328,6 +387,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_double_free_is_reported),
         cmocka_unit_test(a_double_free_inside_a_batch_is_reported),
         cmocka_unit_test(a_block_behind_the_last_is_reported),
+        cmocka_unit_test(a_jump_loses_no_block),
         cmocka_unit_test(the_record_of_a_chunk_stays),
     };
     watchdog(100, "a test of double frees hangs");

@@ -354,7 +354,7 @@ static void *work(void *context) {
                 give_block(worker->cache, block);
             else
                 hak_shard_flush(worker->cache->shard ^ 1, hak_owner_class(slab_of(block)->owner),
-                                (void *const *)&block, 1);
+                                (void **)&block, 1);
         } else {
             unsigned class_index = 1 + next_random(worker) % (turn / 4096 % 2 ? CLASS_MOST : 3);
             block = hak_cache_pop(worker->cache, class_index);
