@@ -82,22 +82,32 @@ static HAK_COMMON bool unmap(void *addr, size_t size) {
     return munmap(addr, size) == 0;
 }
 
-/* Maps `size` bytes aligned to `align`. If the first mapping happens to be misaligned, maps more
- * and unmaps both ends. */
+/* Maps more than `size` bytes, and unmaps both ends. If the process has as many mappings as it may have, the kernel
+ * refuses to cut an end off where it has merged the new mapping with its neighbour. All of the new mapping may go back
+ * even then, and what is wanted is mapped again at its address. If that is refused, too, because there are neighbours on
+ * both sides, the ends stay mapped: addresses without pages. */
+static HAK_BEHIND void *map_wide(size_t size, size_t align, int prot, int flags) {
+    const size_t wide = size + align - hak_os_page_size();
+    char *addr = wide < size ? MAP_FAILED : map(wide, prot, flags);
+    if (addr == MAP_FAILED) return MAP_FAILED;
+    char *const start = (char *)hak_align_up((uintptr_t)addr, align), *end = addr + wide;
+    if (start + size < end && unmap(start + size, (size_t)(end - start - size))) end = start + size;
+    if (start > addr && unmap(addr, (size_t)(start - addr))) addr = start;
+    if (HAK_LIKELY((size_t)(end - addr) == size) || !unmap(addr, (size_t)(end - addr)))
+        return start;
+    addr = map_near(start, size, prot, flags | FIXED_NOREPLACE);
+    if (addr == start || addr == MAP_FAILED) return addr;
+    unmap(addr, size);
+    return MAP_FAILED;
+}
+
+/* Maps `size` bytes aligned to `align`: once more if the first mapping happens to be misaligned. */
 static HAK_COMMON void *map_aligned(size_t size, size_t align, int prot, int flags) {
     HAK_KEEP_ERRNO();
     char *addr = map(size, prot, flags);
     if (addr != MAP_FAILED && ((uintptr_t)addr & (align - 1)) != 0) {
         unmap(addr, size);
-        size_t wide = size + align - hak_os_page_size();
-        addr = wide < size ? MAP_FAILED : map(wide, prot, flags);
-        if (addr != MAP_FAILED) {
-            char *start = (char *)hak_align_up((uintptr_t)addr, align);
-            if (start > addr) unmap(addr, (size_t)(start - addr));
-            if (start + size < addr + wide)
-                unmap(start + size, (size_t)(addr + wide - start - size));
-            addr = start;
-        }
+        addr = map_wide(size, align, prot, flags);
     }
     return addr == MAP_FAILED ? NULL : addr;
 }

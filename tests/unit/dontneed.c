@@ -1,13 +1,15 @@
 /* dontneed.c: the first purge tests whether the system clears purged pages. A program that writes to a
- * freed block at that moment does not change the result. And what an error of mmap means. */
+ * freed block at that moment does not change the result. And what an error of mmap means, and of munmap. */
 #include "unit.h"
 
 #include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <sys/mman.h>
 
 #include "os/os.h"
 
-enum { SIZE = 64 * 1024 };
+enum { SIZE = 64 * 1024, PAGE = 4096 };
 
 static char *written_to; /* the program writes there after madvise */
 
@@ -33,11 +35,30 @@ static void a_write_after_free_stops_no_purge(void **state) {
 
 static int map_error; /* of the next calls; 0: none */
 
+/* As if the process had all mappings that it may have, and each new one had been merged with the page above it: no
+ * mapping can be split. */
+static bool at_limit;
+static unsigned neighbours; /* such pages */
+
 void *__real_mmap(void *addr, size_t size, int prot, int flags, int file, off_t offset);
 void *__wrap_mmap(void *addr, size_t size, int prot, int flags, int file, off_t offset);
 void *__wrap_mmap(void *addr, size_t size, int prot, int flags, int file, off_t offset) {
     errno = map_error;
-    return map_error ? MAP_FAILED : __real_mmap(addr, size, prot, flags, file, offset);
+    if (map_error) return MAP_FAILED;
+    if (!at_limit || addr) return __real_mmap(addr, size, prot, flags, file, offset);
+    neighbours++;
+    return __real_mmap(NULL, size + PAGE, prot, flags, file, offset);
+}
+
+static bool is_mapped(char *page) { return msync(page, PAGE, MS_ASYNC) == 0; }
+
+int __real_munmap(void *addr, size_t size);
+int __wrap_munmap(void *addr, size_t size);
+int __wrap_munmap(void *addr, size_t size) {
+    char *first = addr;
+    errno = ENOMEM;
+    if (at_limit && is_mapped(first - PAGE) && is_mapped(first + size)) return -1;
+    return __real_munmap(addr, size);
 }
 
 /* Addresses that are TAKEN are gone round for ever. */
@@ -58,10 +79,36 @@ static void only_a_mapping_takes_addresses(void **state) {
     hak_os_unmap(addr, SIZE);
 }
 
+static size_t mapped_pages(void) {
+    unsigned long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    CHECK(file && fscanf(file, "%lu", &pages) == 1, "no statm");
+    fclose(file);
+    return pages;
+}
+
+static void what_is_aligned_loses_no_addresses(void **state) {
+    enum { ALIGN = 64 << 20, TIMES = 20 };
+    (void)state;
+    char *kept[TIMES];
+    const size_t before = mapped_pages();
+    at_limit = true;
+    for (unsigned i = 0; i < TIMES; i++) {
+        kept[i] = hak_os_map(SIZE, ALIGN);
+        CHECK(kept[i] && (uintptr_t)kept[i] % ALIGN == 0, "%p is not aligned", (void *)kept[i]);
+    }
+    at_limit = false;
+    const size_t more = mapped_pages() - before - neighbours;
+    CHECK(more < TIMES * (SIZE / PAGE + 1), "%zu pages are mapped for %u blocks of %u", more,
+          (unsigned)TIMES, (unsigned)(SIZE / PAGE));
+    for (unsigned i = 0; i < TIMES; i++) hak_os_unmap(kept[i], SIZE);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_write_after_free_stops_no_purge),
         cmocka_unit_test(only_a_mapping_takes_addresses),
+        cmocka_unit_test(what_is_aligned_loses_no_addresses),
     };
     return cmocka_run_group_tests_name("dontneed", tests, NULL, NULL);
 }
