@@ -2,13 +2,16 @@
 #include "hardened/guard.h"
 
 #include "classes/classes.h"
+#include "commit/commit.h"
+#include "os/gate.h"
 #include "os/os.h"
 #include "pool/pool.h"
 #include "region/region.h"
 
 hak_guard_stats_t hak_guard_stats;
 
-static _Atomic uint32_t unit_count; /* guard units */
+static _Atomic uint32_t unit_count;      /* guard units */
+static _Atomic uint32_t uncharged_units; /* those of them whose pages are gone */
 
 static bool protect(void *start, size_t size) {
     bool done = hak_add_relaxed(&hak_guard_stats.mapped, 1) < HAK_GUARDS_MAPPED &&
@@ -40,10 +43,26 @@ bool hak_guard_unit_is_due(hak_random_t *random) {
     return hak_cas_acquire(&unit_count, &made, made + 1); /* of two threads one makes the guard */
 }
 
+/* The shard has charged the unit. */
+static void uncharge(void) {
+    hak_add_relaxed(&uncharged_units, 1);
+    hak_commit_release(HAK_UNIT_SIZE);
+}
+
 bool hak_guard_unit_make(void *unit) {
-    if (unit && hak_guard_set(unit, HAK_UNIT_SIZE) != HAK_GUARD_NONE) return true;
+    hak_gate_enter(); /* no check and no fork between the two counts */
+    const hak_guard_t guard = unit ? hak_guard_set(unit, HAK_UNIT_SIZE) : HAK_GUARD_NONE;
+    if (guard == HAK_GUARD_ADVISED ||
+        (guard == HAK_GUARD_MAPPED && hak_os_purge(unit, HAK_UNIT_SIZE)))
+        uncharge();
+    hak_gate_leave();
+    if (guard != HAK_GUARD_NONE) return true;
     hak_add_relaxed(&unit_count, -1u);
     return false;
+}
+
+size_t hak_guard_units_uncharged(void) {
+    return (size_t)hak_load_relaxed(&uncharged_units) << HAK_UNIT_SHIFT;
 }
 
 uint32_t hak_guard_unit_count(void) { return hak_load_relaxed(&unit_count); }

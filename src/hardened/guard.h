@@ -10,7 +10,7 @@
  * write that runs through many blocks ends there. It is a block of the class of 64 KiB, the only
  * one of its slab, and is never freed; the statistics count it as cached. The pool hands out units
  * in the order of their addresses, so a guard lies between slabs, at a random place. It costs
- * addresses, no pages. A superslab with a guard unit is never unmapped, so none is made while
+ * addresses, no pages, so it is not charged as committed. A superslab with a guard unit is never unmapped, so none is made while
  * addresses are short (hak_region_is_short). */
 #pragma once
 
@@ -40,6 +40,9 @@ bool hak_guard_clear(void *start, size_t size, hak_guard_t guard);
  * NULL. */
 bool hak_guard_unit_is_due(hak_random_t *random);
 bool hak_guard_unit_make(void *unit);
+
+/* Bytes of guard units that are in use to the pool, but not charged. */
+size_t hak_guard_units_uncharged(void);
 
 /* Guard units so far. */
 uint32_t hak_guard_unit_count(void);

@@ -12,8 +12,9 @@
 #include "cache/verify.h"
 #include "cache/warm_cache.h"
 #include "commit/commit.h"
-#include "hardened/verify.h"
+#include "hardened/guard.h"
 #include "hardened/guard_sample.h"
+#include "hardened/verify.h"
 #include "large/verify.h"
 #include "large/huge.h"
 #include "large/huge_kept.h"
@@ -46,8 +47,9 @@ static void check_committed(hak_check_t *check) {
         check, "committed bytes", NULL,
         "units with pages + huge blocks + what is kept or lost of them + records + sampled pages",
         hak_commit_bytes(),
-        units * HAK_UNIT_SIZE + hak_load_relaxed(&hak_huge_stats.held_bytes) + lost +
-            hak_areas_committed() + hak_guard_sample_committed());
+        units * HAK_UNIT_SIZE - hak_guard_units_uncharged() +
+            hak_load_relaxed(&hak_huge_stats.held_bytes) + lost + hak_areas_committed() +
+            hak_guard_sample_committed());
 }
 
 /* Compares the blocks that threads have carved since the process began, then checks each cache. */
