@@ -28,7 +28,6 @@
 #include <pthread.h>
 
 #include "cache/cache.h"
-#include "hardened/quarantine.h"
 #include "os/gate.h"
 #include "os/lock.h"
 #include "os/os.h"
@@ -71,18 +70,11 @@ static void after_fork_parent(void) {
     if (_IO_list_unlock) _IO_list_unlock();
 }
 
-/* On the hardened path. Else all children of a server would place their blocks alike: what one of them shows would
- * tell where those of the others lie. */
-static void seed_anew(void) {
-    hak_quarantine_t *quarantine = hak_load_relaxed(&hak_cache->quarantine);
-    if (HAK_UNLIKELY(quarantine != NULL)) hak_random_seed(&quarantine->random);
-}
-
 /* If there was no other thread, the gate was not closed and no thread stayed behind; unless a handler
  * started one, whose fork has closed it. */
 static void after_fork_child(void) {
     hak_thread_renumber();
-    seed_anew();
+    hak_thread_seed(hak_cache);
     if (!hak_gate_thread.forks && !hak_gate_is_awaited()) return;
     hak_gate_thread.forks = 0;
     if (_IO_list_resetlock) _IO_list_resetlock();

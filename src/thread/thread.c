@@ -268,6 +268,7 @@ static hak_cache_t *start(bool waiting) {
         if (cache) {
             hak_cache = cache;
             hak_gate_use(&cache->post);
+            hak_thread_seed(cache);
         }
     }
     end_step();

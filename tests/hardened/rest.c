@@ -86,8 +86,22 @@ static uint64_t places(void) {
     return sum;
 }
 
+static void *places_in_thread(void *sum) {
+    *(uint64_t *)sum = places();
+    return NULL;
+}
+
+/* In a thread, which gets a cache that waits for one. */
+static uint64_t places_of_thread(void) {
+    pthread_t thread;
+    uint64_t sum = 0;
+    CHECK(pthread_create(&thread, NULL, places_in_thread, &sum) == 0, "no thread");
+    pthread_join(thread, NULL);
+    return sum;
+}
+
 /* Children of one process place their blocks each in another way. */
-static void test_forks(void) {
+static void test_forks(uint64_t (*find)(void)) {
     uint64_t sums[2];
     API(free)(API(malloc)(SIZE));
     for (int i = 0; i < 2; i++) {
@@ -95,7 +109,7 @@ static void test_forks(void) {
         CHECK(pipe(ends) == 0, "no pipe");
         const pid_t child = fork();
         if (!child) {
-            const uint64_t sum = places();
+            const uint64_t sum = find();
             _exit(write(ends[1], &sum, sizeof sum) != sizeof sum);
         }
         CHECK(child > 0 && read(ends[0], &sums[i], sizeof *sums) == sizeof *sums, "no child");
@@ -140,10 +154,12 @@ static void test_units_of_a_heap(void) {
 }
 
 int main(void) {
-    test_forks();
+    test_forks(places);
     test_canaries();
     test_failing_requests();
     test_untouched();
+    places_of_thread(); /* leaves a cache that waits */
+    test_forks(places_of_thread);
     test_units_of_a_heap(); /* last: its memory is not zero */
     return 0;
 }
