@@ -82,8 +82,8 @@ static void *allocate_for(hak_user_heap_t *heap, const request_t *request) {
         hak_purge_for(size);
         block = take(heap, request);
     }
+    if (HAK_UNLIKELY(!block)) return hak_out_of_memory(); /* no tick: that of a free may be due */
     hak_purge_tick_malloc(size);
-    if (HAK_UNLIKELY(!block)) return hak_out_of_memory();
     HAK_COUNT_CALL(HAK_CLASS_LARGE, HAK_CALL_ALLOCATED);
     return block;
 }
@@ -189,7 +189,8 @@ void *hak_user_heap_resize(hak_user_heap_t *heap, void *pointer, size_t old, siz
         if (!is_own || size > old)
             return NULL; /* else it stays: few programs expect that to fail */
         errno = error;
-        if (hak_region_unit_of(pointer)) hak_fine_resize(pointer, HAK_UNIT_SIZE);
+        if (hak_region_unit_of(pointer) && hak_fine_resize(pointer, HAK_UNIT_SIZE))
+            hak_purge_tick_resize(old, hak_min(old, HAK_UNIT_SIZE));
         return stays(heap, pointer, size, site);
     }
     hakmem_free(pointer);

@@ -24,6 +24,7 @@ static const size_t sizes[][2] = {{900 << 10, 100 << 10}, {4 << 20, 5 << 18}};
 typedef struct {
     size_t from, to;
     bool in_heap, has_helper;
+    bool is_refused; /* a new block of the size: the old one is cut as far as its heap can */
 } trial_t;
 
 static void shrink(const void *context) {
@@ -36,6 +37,7 @@ static void shrink(const void *context) {
         CHECK(blocks[i] != NULL, "no memory");
         memset(blocks[i], 1, trial->from);
     }
+    if (trial->is_refused) hakmem_heap_set_limit(heap, 1);
     if (trial->has_helper) atomic_store(&hak_helper_state, HAK_HELPER_ASLEEP);
     for (size_t i = 0; i < count; i++) {
         void *block = heap ? hakmem_heap_realloc(heap, blocks[i], trial->to)
@@ -52,11 +54,15 @@ static void shrink(const void *context) {
 static void each(void **state) {
     (void)state;
     for (unsigned i = 0; i < 8; i++) {
-        const trial_t trial = {sizes[i / 4][0], sizes[i / 4][1], i & 2, i & 1};
+        const trial_t trial = {sizes[i / 4][0], sizes[i / 4][1], i & 2, i & 1, false};
         char what[80];
         snprintf(what, sizeof what, "%zu to %zu bytes%s%s", trial.from, trial.to,
                  trial.in_heap ? ", in a heap" : "", trial.has_helper ? ", with a helper" : "");
         unit_child(shrink, &trial, 60, what);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        const trial_t trial = {900 << 10, 30 << 10, true, i, true};
+        unit_child(shrink, &trial, 60, i ? "without memory, with a helper" : "without memory");
     }
 }
 
