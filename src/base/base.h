@@ -184,6 +184,14 @@ HAK_FAST_PATH bool hak_set_bit(uint64_t *word, uint64_t index) {
     return was;
 }
 
+/* The product of *low and `factor`: its lower half is stored there, the upper half returned. Two variables of 64 bits:
+ * the compiler would copy the halves of one of 128. */
+HAK_FAST_PATH uint64_t hak_multiply(uint64_t *low, uint64_t factor) {
+    uint64_t high;
+    __asm__("mulq %2" : "+a"(*low), "=d"(high) : "r"(factor) : "cc");
+    return high;
+}
+
 /* Takes the lowest bit out of *x, which moves down, and subtracts it from *at. */
 HAK_FAST_PATH void hak_subtract_bit(uint64_t *x, intptr_t *at) {
     __asm__("shrq %0\n\tsbbq $0, %1" : "+r"(*x), "+r"(*at) : : "cc");
@@ -208,6 +216,11 @@ HAK_FAST_PATH bool hak_set_bit(uint64_t *word, uint64_t index) {
     const uint64_t bit = (uint64_t)1 << (index & 63), before = *word;
     *word = before | bit;
     return (before & bit) != 0;
+}
+HAK_FAST_PATH uint64_t hak_multiply(uint64_t *low, uint64_t factor) {
+    const unsigned __int128 product = (unsigned __int128)*low * factor;
+    *low = (uint64_t)product;
+    return (uint64_t)(product >> 64);
 }
 HAK_FAST_PATH void hak_subtract_bit(uint64_t *x, intptr_t *at) {
     *at -= (intptr_t)(*x & 1);

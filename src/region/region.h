@@ -142,6 +142,11 @@ HAK_FAST_PATH hak_unit_t *hak_unit_by_base(uintptr_t base, uintptr_t block) {
     return (hak_unit_t *)(base + (block >> (HAK_UNIT_SHIFT - 6) & -sizeof(hak_unit_t)));
 }
 
+/* The same by the number of the unit: the address without its low 16 bits. */
+HAK_FAST_PATH hak_unit_t *hak_unit_by_number(uintptr_t base, uintptr_t number) {
+    return (hak_unit_t *)(base + number * sizeof(hak_unit_t));
+}
+
 /* True when an address lies in a superslab that was unmapped, and was not mapped again. */
 bool hak_region_was_unmapped(const void *addr);
 

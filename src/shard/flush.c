@@ -119,58 +119,71 @@ static HAK_OUT_OF_LINE unsigned give_share(batch_t *batch, hak_unit_t *slab) {
     return count;
 }
 
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && HAK_UNIT_SHIFT == 16,
+               "an address has its offset in the unit in the first two bytes");
+
 /* Gives back the `count` blocks before `end`, which are alone in their words, as long as nothing special occurs: the
  * slab of each block is of the bin, was not full and does not become free, and no remote blocks of the bin are on their
  * way, through which a block could already be free. Returns how many are left. Lock held. */
 static HAK_OUT_OF_LINE size_t give_apart(void *const *end, size_t count, uint16_t mine,
                                          const hak_class_t *info) {
-    const uint32_t reciprocal = info->reciprocal;
+    const uint64_t by_word = (uint64_t)info->reciprocal << 26;
     const uint16_t most = (uint16_t)(info->count - 1u);
     const uintptr_t units = hak_units_base();
+    const char *const low = (const char *)end, *high = low + 2;
     intptr_t next = -(intptr_t)count;
+    HAK_OPAQUE(high);
     for (; next != 0; next++) {
+        uint32_t number; /* of the unit: an address has 48 bits */
+        uint16_t offset; /* in the unit */
         HAK_OPAQUE(next);
-        hak_unit_t *slab = hak_unit_by_base(units, (uintptr_t)end[next]);
-        const uint64_t at = (uint64_t)(uint16_t)(uintptr_t)end[next] * reciprocal;
+        /* Two loads, since to cut one in two takes more instructions. */
+        memcpy(&number, high + next * 8, sizeof number);
+        memcpy(&offset, low + next * 8, sizeof offset);
+        hak_unit_t *slab = hak_unit_by_number(units, number);
+        uint64_t below = offset, w = hak_multiply(&below, by_word), bit = below >> 58;
         if (HAK_UNLIKELY(!hak_is_equal_16(&slab->owner, mine))) break;
-        if (!HAKMEM_CHECKS && HAK_UNLIKELY(at >> 32 > most)) break; /* else hak_push has looked */
-        uint64_t *bits = hak_slab_bits(slab), word = bits[at >> 38];
+        if (!HAKMEM_CHECKS && HAK_UNLIKELY(w * 64 + bit > most))
+            break; /* else hak_push has looked */
+        uint64_t *bits = hak_slab_bits(slab), word = bits[w];
         HAK_OPAQUE(bits);
         if (HAK_UNLIKELY(hak_is_equal_16(&slab->free_count, most))) break;
         if (HAK_UNLIKELY(word == 0)) {
             if (slab->free_count == 0) break;
-            slab->words_free |= (uint64_t)1 << (at >> 38);
+            uint64_t words = slab->words_free;
+            hak_set_bit(&words, w);
+            slab->words_free = words;
         }
-        if (HAK_UNLIKELY(hak_set_bit(&word, at >> 32))) break;
-        bits[at >> 38] = word;
+        if (HAK_UNLIKELY(hak_set_bit(&word, bit))) break;
+        bits[w] = word;
         slab->free_count++;
         HAK_COUNT_BLOCKS(hak_owner_class(mine), HAK_CALL_SS_LOCAL, 1);
     }
     return (size_t)-next;
 }
 
-/* Sets the bit of a block, `at` being 2^32 times its index; false, and *twice, if it is set already. */
-HAK_FAST_PATH bool set_bit(uint64_t *mask, uint64_t at, bool *twice) {
-    *twice = hak_set_bit(mask, at >> 32);
+/* Sets the bit of a block in its word; false, and *twice, if it is set already. */
+HAK_FAST_PATH bool set_bit(uint64_t *mask, uint64_t index, bool *twice) {
+    *twice = hak_set_bit(mask, index);
     return !*twice;
 }
 
 /* Sets the bits of the next blocks in a word that begins at `start`, up to a block that lies elsewhere or, and then
- * *twice, whose bit is set already. The first one lies in the word. Returns the first one that is left. */
+ * *twice, whose bit is set already. The first one, of that index, lies in the word. `by_block` is 2^64 / size. Returns
+ * the first one that is left. */
 HAK_FAST_PATH void *const *set_bits(void *const *next, void *const *end, uint64_t *mask,
-                                    uintptr_t start, uintptr_t bytes, uint64_t reciprocal,
-                                    bool *twice) {
-    /* One subtraction tells whether a block lies in the word, and gives its index there. */
-    uintptr_t offset = (uintptr_t)*next - start;
+                                    uint64_t index, uintptr_t start, uintptr_t bytes,
+                                    uint64_t by_block, bool *twice) {
+    /* One subtraction tells whether a block lies in the word, and gives its place there. */
+    uintptr_t offset;
     /* All bits are set after 64 blocks: if there are more, the loop ends before the batch does. */
-    if (HAK_LIKELY(end - next > 64)) {
-        while (set_bit(mask, offset * reciprocal, twice) &&
-               (next++, (offset = (uintptr_t)*next - start) < bytes)) {
-        }
+    if (HAK_LIKELY(next + 64 < end)) {
+        while (set_bit(mask, index, twice) && (next++, (offset = (uintptr_t)*next - start) < bytes))
+            index = hak_multiply(&offset, by_block);
     } else {
-        while (set_bit(mask, offset * reciprocal, twice) && ++next != end &&
-               (offset = (uintptr_t)*next - start) < bytes) {
-        }
+        while (set_bit(mask, index, twice) && ++next != end &&
+               (offset = (uintptr_t)*next - start) < bytes)
+            index = hak_multiply(&offset, by_block);
     }
     return next;
 }
@@ -180,19 +193,19 @@ HAK_FAST_PATH void *const *set_bits(void *const *next, void *const *end, uint64_
  * word. Returns the first one that is left. Lock held. */
 HAK_FAST_PATH void *const *give_near(void *const *first, void *const *end, hak_unit_t *slab,
                                      uintptr_t unit, const hak_class_t *info) {
-    const uint64_t reciprocal = info->reciprocal;
+    const uint64_t by_block = (uint64_t)info->reciprocal << 32;
     const uintptr_t size = info->size, stride = 64 * size, beyond = size * info->count;
     uint64_t *const bits = hak_slab_bits(slab);
     void *const *next = first;
     uintptr_t offset;
     bool twice = false;
     while (next != end && (offset = (uintptr_t)*next - unit) < beyond) {
-        const uint64_t at = offset * reciprocal;
-        const uintptr_t begin = (at >> 38) * stride, bytes = hak_min(stride, beyond - begin);
-        uint64_t *word = &bits[at >> 38], mask = *word;
+        const uint64_t index = hak_multiply(&offset, by_block), w = index / 64;
+        const uintptr_t begin = w * stride, bytes = hak_min(stride, beyond - begin);
+        uint64_t *word = &bits[w], mask = *word;
         if (mask == 0) {
-            slab->words_free |= (uint64_t)1 << (at >> 38);
-            const unsigned step = ((unsigned)(at >> 32) + 1) & 63;
+            slab->words_free |= (uint64_t)1 << w;
+            const unsigned step = ((unsigned)index + 1) & 63;
             if (step <= 1 && end - next >= 64 && bytes == stride &&
                 is_whole_word(next, step ? (intptr_t)size : -(intptr_t)size)) {
                 *word = ~(uint64_t)0;
@@ -200,7 +213,7 @@ HAK_FAST_PATH void *const *give_near(void *const *first, void *const *end, hak_u
                 continue;
             }
         }
-        next = set_bits(next, end, &mask, unit + begin, bytes, reciprocal, &twice);
+        next = set_bits(next, end, &mask, index, unit + begin, bytes, by_block, &twice);
         *word = mask;
         if (twice || next == first + 1)
             break; /* if only the first, so may be the others: see give_apart */
