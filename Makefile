@@ -91,13 +91,15 @@ define BUILD
 @{ $(CMAKE) --build --preset $(1) --parallel $(JOBS) $(3) || touch build/$(1)/.failed; } $(QUIET); \
  ! rm build/$(1)/.failed 2>/dev/null
 endef
-# The short doses are a part of what these builds have: `make test` builds what they need and no more.
-FOR_SHORT = $(if $(filter short,$(BUILT)),$(if $(filter debug asan tsan,$(1)), \
-            --target $$(python3 tests/support/targets.py build/$(1) . --short)))
+# What else a build has for the goal: tests for test goals, and always those of debug. The short doses are a part of
+# them: `make test` builds what they need and no more.
+WITH_TESTS = $(if $(filter short,$(BUILT)),$(if $(filter release,$(1)),all) \
+                 $$(python3 tests/support/targets.py build/$(1) . --short),all $(if $(filter ON,$(TESTS)),tests))
+FOR_GOAL = $(if $(filter debug,$(1))$(TEST_GOALS),--target $(call WITH_TESTS,$(1)))
 
 debug: test-build-deps
 $(PRESETS) nolto: build-deps
-	$(call BUILD,$@,-DHAKMEM_BUILD_TESTS=$(TESTS),$(call FOR_SHORT,$@))
+	$(call BUILD,$@,-DHAKMEM_BUILD_TESTS=$(TESTS),$(if $(filter nolto,$@),,$(call FOR_GOAL,$@)))
 	$(if $(filter debug,$(if $(filter debug,$@),$(MAKECMDGOALS))),$(if $(word 2,$(MAKECMDGOALS)),,$(LINK_DEBUG)))
 
 # The lab trains the instrumented library on its own rows; what was instrumented never stays behind.
