@@ -204,8 +204,10 @@ void *hak_hardened_alloc(size_t size, size_t align, bool zero, hak_origin_t orig
 
 /* False when the freeing function, or the size that the caller says, does not match the block. */
 HAK_FAST_PATH bool matches(const char *function, size_t size, hak_origin_t origin, size_t said) {
-    return !hak_hardened.match || HAK_LIKELY(origin == hak_hardened_origin_of(function) &&
-                                             (said == (size_t)HAK_ANY_SIZE || said == size));
+    return !hak_hardened.match ||
+           HAK_LIKELY(origin == hak_hardened_origin_of(function) &&
+                      (said == (size_t)HAK_ANY_SIZE || said == size)) ||
+           hak_hardened_may_mix(function, origin);
 }
 
 /* Frees an old block (hardened_spot.h); false if another thread has just freed it. */

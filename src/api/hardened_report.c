@@ -5,8 +5,21 @@
 #include "api/block_report.h"
 #include "error/error.h"
 #include "hardened/empty.h"
+#include "os/loaded.h"
 
 static const char *const allocators[] = {"malloc", "operator new", "operator new[]"};
+
+/* "No" is not kept: the library may come later. */
+bool hak_hardened_may_mix(const char *function, hak_origin_t origin) {
+    /* What these call themselves are the program's operators. */
+    static const char runtimes[] = "libstdc++.so\0libc++\0";
+    static _Atomic bool may;
+    const hak_origin_t by = hak_hardened_origin_of(function);
+    if (origin == by || (origin != HAK_ORIGIN_MALLOC && by != HAK_ORIGIN_MALLOC)) return false;
+    if (!hak_load_relaxed(&may) && hak_os_others_define("_Znwm", runtimes))
+        hak_store_relaxed(&may, true);
+    return hak_load_relaxed(&may);
+}
 
 void hak_hardened_report_mismatch(const char *function, const void *block, size_t size,
                                   hak_origin_t origin) {

@@ -11,11 +11,6 @@
 
 enum { TAGS = DT_JMPREL + 1 };
 
-/* An address from the program's dynamic section. The loader has made it absolute, unless the section is read-only. */
-static HAK_COMMON const void *at_address(const struct link_map *program, uintptr_t value) {
-    return (const void *)(value < program->l_addr ? program->l_addr + value : value);
-}
-
 /* True when the program imports pthread_atfork, which glibc exports under another name. Reads the relocations, since no
  * table tells how many symbols there are. */
 static HAK_COMMON HAK_OUT_OF_LINE bool asks_for_fork_handlers(const struct link_map *program) {
@@ -25,9 +20,9 @@ static HAK_COMMON HAK_OUT_OF_LINE bool asks_for_fork_handlers(const struct link_
         if ((uintptr_t)at->d_tag < TAGS) values[at->d_tag] = at->d_un.d_val;
         if (at->d_tag == DT_RELACOUNT) relative = at->d_un.d_val;
     }
-    const Elf64_Sym *symbols = at_address(program, values[DT_SYMTAB]);
-    const char *names = at_address(program, values[DT_STRTAB]);
-    const Elf64_Rela *relocation = at_address(program, values[DT_RELA]);
+    const Elf64_Sym *symbols = hak_os_dynamic_address(program->l_addr, values[DT_SYMTAB]);
+    const char *names = hak_os_dynamic_address(program->l_addr, values[DT_STRTAB]);
+    const Elf64_Rela *relocation = hak_os_dynamic_address(program->l_addr, values[DT_RELA]);
     relocation += relative;
     size_t bytes = values[DT_RELASZ] - relative * sizeof *relocation;
     for (bool last = false;; last = true) {
@@ -39,7 +34,7 @@ static HAK_COMMON HAK_OUT_OF_LINE bool asks_for_fork_handlers(const struct link_
             if (wanted[i] == name[i]) return true;
         }
         if (last) return false;
-        relocation = at_address(program, values[DT_JMPREL]);
+        relocation = hak_os_dynamic_address(program->l_addr, values[DT_JMPREL]);
         bytes = values[DT_PLTRELSZ];
     }
 }

@@ -3,6 +3,12 @@
 
 #include "base/base.h"
 
+/* An address from the dynamic section of a file that is loaded at `base`. The loader has made it absolute, unless the
+ * section is read-only. */
+HAK_FAST_PATH const void *hak_os_dynamic_address(uintptr_t base, uintptr_t value) {
+    return (const void *)(value < base ? base + value : value);
+}
+
 /* True when other code may register fork handlers before the program's first malloc: a library other than libc, the
  * loader and this one, or the program itself, which then imports the function. Also true if the system does not
  * tell. */
