@@ -109,7 +109,7 @@ static void fill_unit(const hak_unit_t *unit, hak_live_unit_t *out) {
 
 /* A superslab that is unmapped meanwhile has no block in use. */
 void hak_live_fill_superslabs(hak_live_page_t *page) {
-    hak_superslab_t *supers[HAK_LIVE_SUPERSLABS];
+    hak_superslab_t **supers = hak_live_private->supers;
     size_t stride;
     const unsigned count = hak_region_sample(supers, HAK_LIVE_SUPERSLABS, &stride);
     for (unsigned i = 0; i < count; i++) {

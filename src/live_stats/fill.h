@@ -29,6 +29,8 @@ typedef struct {
     } asked[HAK_CLASS_LIMIT];
     hak_live_walk_t walk;    /* refresh lock */
     hak_live_ranges_t found; /* refresh lock; by the last walk that came to its end */
+    hak_superslab_t
+        *supers[HAK_LIVE_SUPERSLABS]; /* refresh lock; too long for the stack of a malloc */
 } hak_live_private_t;
 
 extern hak_live_private_t *hak_live_private; /* constant after start */

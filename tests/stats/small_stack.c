@@ -1,5 +1,6 @@
 /* small_stack.c - threads with the smallest possible stack, 16 KiB, ask for the statistics. The call may use
- * a quarter of it: the test fills the stack with a pattern first and reads it afterwards.
+ * a quarter of it: the test fills the stack with a pattern first and reads it afterwards. So may malloc, also where it
+ * refreshes a live page.
  *
  *     small_stack
  *     small_stack exit FILE   ends by exit() in such a thread, whose stack is mapped from FILE
@@ -40,6 +41,15 @@ static void read_info(void) { CHECK(API(mallinfo2)().uordblks > 0, "nothing is l
 static void write_info(void) { CHECK(API(malloc_info)(0, sink) == 0, "malloc_info failed"); }
 static void write_text(void) { API(malloc_stats)(); }
 static void end(void) { exit(0); }
+
+/* With HAKMEM_LIVE=1 and no helper, some of these calls refresh the live page, all parts of it. */
+static void allocate(void) {
+    enum { TURNS = 75, PAUSE_US = 20000, SIZE = 3 << 20 };
+    for (int i = 0; i < TURNS; i++) {
+        API(free)(API(malloc)(SIZE));
+        usleep(PAUSE_US);
+    }
+}
 
 static const struct {
     const char *name;
@@ -125,6 +135,8 @@ int main(int argc, char **argv) {
         }
         fclose(sink);
     }
+    run_on_small_stack(allocate);
+    check_use("malloc");
     check_end("json", "/dev/null");
     check_end("text", "");
     check_end("text", "/nowhere/at/all");
