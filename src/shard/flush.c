@@ -188,13 +188,19 @@ HAK_FAST_PATH void *const *set_bits(void *const *next, void *const *end, uint64_
     return next;
 }
 
+/* What places a class's blocks in words, computed once for a batch. */
+typedef struct {
+    uint64_t by_block;              /* 2^64 / size */
+    uintptr_t size, stride, beyond; /* of a block, of a word's blocks, of all of a slab */
+} measure_t;
+
 /* Gives the next blocks of a slab of the bin, word by word, up to one that is free already, one that
  * lies behind the last of the slab, or one of another slab; only the first, if that is alone in its
  * word. Returns the first one that is left. Lock held. */
 HAK_FAST_PATH void *const *give_near(void *const *first, void *const *end, hak_unit_t *slab,
-                                     uintptr_t unit, const hak_class_t *info) {
-    const uint64_t by_block = (uint64_t)info->reciprocal << 32;
-    const uintptr_t size = info->size, stride = 64 * size, beyond = size * info->count;
+                                     uintptr_t unit, const measure_t *measure) {
+    const uint64_t by_block = measure->by_block;
+    const uintptr_t size = measure->size, stride = measure->stride, beyond = measure->beyond;
     uint64_t *const bits = hak_slab_bits(slab);
     void *const *next = first;
     uintptr_t offset;
@@ -228,6 +234,9 @@ static HAK_OUT_OF_LINE void *const *give_own(void *const *next, void *const *end
                                              const hak_class_t *info, bool comes,
                                              hak_unit_t **moved) {
     const uintptr_t units = hak_units_base();
+    const uintptr_t size = info->size;
+    const measure_t measure = {(uint64_t)info->reciprocal << 32, size, 64 * size,
+                               size * info->count};
     size_t apart = 1; /* at most so many lone blocks before the next look for neighbours */
     while (next != end) {
         const uintptr_t unit = (uintptr_t)*next & -(uintptr_t)HAK_UNIT_SIZE;
@@ -235,7 +244,7 @@ static HAK_OUT_OF_LINE void *const *give_own(void *const *next, void *const *end
         if (HAK_UNLIKELY(hak_load_relaxed(&slab->owner) != mine)) break;
         if (HAK_UNLIKELY(hak_load_relaxed(&slab->remote_words) != 0)) break;
         void *const *const first = next;
-        next = give_near(first, end, slab, unit, info);
+        next = give_near(first, end, slab, unit, &measure);
         const unsigned count = (unsigned)(next - first), before = slab->free_count;
         if (HAK_UNLIKELY(count == 0)) break;
         slab->free_count = (uint16_t)(before + count);
