@@ -179,7 +179,7 @@ HAK_OUT_OF_LINE bool hak_hardened_find(const void *pointer, const char *function
     return false;
 }
 
-static size_t usable_other(const void *pointer) {
+static HAK_OUT_OF_LINE size_t usable_other(const void *pointer) {
     size_t size = 0;
     return pointer && hak_hardened_find(pointer, "malloc_usable_size", &size) ? size : 0;
 }
