@@ -213,14 +213,16 @@ hak_unit_t *hak_bin_release_empty(hak_bin_t *bin) {
 }
 
 /* 64 addresses, `size` apart: the lowest to *end, the next to end[-1]. */
-HAK_FAST_PATH void write_whole_word(void **end, char *lowest, size_t size) {
+static HAK_NEXT void write_whole_word(void **end, char *lowest, size_t size) {
     uintptr_t first = (uintptr_t)lowest;
-    hak_pair_t next = {first + size, first}, second;
-    const hak_pair_t two = {2 * size, 2 * size}, four = {4 * size, 4 * size};
-    for (unsigned i = 0; i < 64; i += 4, next += four) {
-        second = next + two;
-        memcpy(end - i - 1, &next, sizeof next);
-        memcpy(end - i - 3, &second, sizeof second);
+    const hak_pair_t two = {2 * size, 2 * size}, eight = 4 * two;
+    hak_pair_t a = {first + size, first}, b = a + two, c = b + two, d = c + two;
+    for (void **const stop = end - 64; end != stop;
+         end -= 8, a += eight, b += eight, c += eight, d += eight) {
+        memcpy(end - 1, &a, sizeof a);
+        memcpy(end - 3, &b, sizeof b);
+        memcpy(end - 5, &c, sizeof c);
+        memcpy(end - 7, &d, sizeof d);
     }
 }
 

@@ -57,12 +57,15 @@ static HAK_BEHIND void drop(batch_t *batch) {
 static HAK_OUT_OF_LINE bool is_whole_word(void *const *next, intptr_t step) {
     const uintptr_t first = (uintptr_t)*next, move = (uintptr_t)step;
     if ((uintptr_t)next[63] != first + 63 * move) return false;
-    hak_pair_t expected = {first, first + move}, wrong = {0, 0}, found, second;
-    const hak_pair_t two = {2 * move, 2 * move}, four = {4 * move, 4 * move};
-    for (unsigned i = 0; i < 64; i += 4, expected += four) {
-        memcpy(&found, next + i, sizeof found);
-        memcpy(&second, next + i + 2, sizeof second);
-        wrong |= (found ^ expected) | ((second - two) ^ expected);
+    hak_pair_t expected = {first, first + move}, wrong = {0, 0}, a, b, c, d;
+    const hak_pair_t two = {2 * move, 2 * move}, four = 2 * two, six = 3 * two, eight = 4 * two;
+    for (void *const *const end = next + 64; next != end; next += 8, expected += eight) {
+        memcpy(&a, next, sizeof a);
+        memcpy(&b, next + 2, sizeof b);
+        memcpy(&c, next + 4, sizeof c);
+        memcpy(&d, next + 6, sizeof d);
+        wrong |= (a ^ expected) | ((b - two) ^ expected) | ((c - four) ^ expected) |
+                 ((d - six) ^ expected);
     }
     return (wrong[0] | wrong[1]) == 0;
 }
