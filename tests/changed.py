@@ -23,6 +23,7 @@ ROWS = (
     (r"src/|tests/interleave/", ["release"],
      r"interleave\.(?!remote|warm)\w+\.long"),
     (r"src/|tests/(model|api|abort|support)/", ["release"], r"(model|api|abort)\..*"),
+    (r"src/|tests/(unit|support)/", ["release"], r"unit\..*"),
     (r"src/|tests/(stress|support)/", ["release"], r"stress\..*"),
     (r"src/|tests/cross/", ["release"], r"cross\..*"),
     (r"src/|tests/(options|stats|command)/|tools/", ["release"], r"(options|stats|command|live)\..*"),

@@ -42,7 +42,8 @@ def picture(element):
     return Image.open(io.BytesIO(element.screenshot())).convert("RGB")
 
 
-@pytest.mark.parametrize("page", ["light", pytest.param("dark", marks=pytest.mark.long)], indirect=True)
+@pytest.mark.long
+@pytest.mark.parametrize("page", ["light", "dark"], indirect=True)
 def test_every_chart_is_drawn(page):
     charts = page.query_selector_all("figure.chart")
     kinds = [chart.get_attribute("data-chart") for chart in charts]
@@ -126,6 +127,7 @@ def test_numbers_have_three_digits():
     assert shown == ["0.00", "0.0123", "0.500", "1.23", "100.0", "123", "12345", "-2.50"]
 
 
+@pytest.mark.long
 def test_nothing_is_wider_than_a_telephone(page):
     """What must be wide scrolls in its own frame; the page's top says what it is made of."""
     page.set_viewport_size({"width": 390, "height": 900})

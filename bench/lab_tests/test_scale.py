@@ -224,6 +224,7 @@ def test_bad_input_gives_one_line(words, said):
     assert done.returncode == 2 and said in done.stderr and done.stderr.count("\n") == 1
 
 
+@pytest.mark.long
 def test_table_and_page_are_written(program, models, tmp_path, monkeypatch, capsys):
     """The command from options to files, on two models in place of real allocators."""
     from hakmem_lab import front

@@ -118,6 +118,7 @@ def test_the_library_has_the_large_profiles(with_hakmem, tmp_path, name):
     assert {"hakmem+PROFILE=LARGE_P1", "hakmem+PROFILE=LARGE_P2_TC"} <= profiles
 
 
+@pytest.mark.long
 def test_sweep_is_kept_by_date_and_added_to(build, old, tmp_path):
     arguments = ("-t", "1,2", "-s", "1", "--alloc", "hakmem", "--lib", f"hakmem={old}", "-m", "3K", "-M", "4K")
     for _ in range(2):

@@ -8,7 +8,7 @@
 #include "trace.h"
 
 /* Executions of one scenario in the short dose: the long dose explores all. */
-enum { SHORT_LIMIT = 8000 };
+enum { SHORT_LIMIT = 4000 };
 
 /* `name`: of the only one to explore, or NULL. */
 static int must_hold(const explore_scenario_t *scenarios, unsigned count, bool heavy,

@@ -481,7 +481,7 @@ def case_cost(library, program):
     """Instructions of a whole program that allocates much, at the default rate: at most 0.5 % more."""
     if not shutil.which("valgrind") or not shutil.which("perl"):
         harness.fail("valgrind or perl is missing; tests/install_deps.sh installs them")
-    script = ("my (%h, @a); for my $i (1 .. 60000) { my $s = 'key' . ($i % 5000);"
+    script = ("my (%h, @a); for my $i (1 .. 25000) { my $s = 'key' . ($i % 5000);"
               " $h{$s} .= 'x' x ($i % 17); push @a, [$i, \"v$i\", {n => $i}];"
               " shift @a if @a > 3000; $h{$s} = '' if length($h{$s}) > 200 }"
               " print scalar(sort { $a->[1] cmp $b->[1] } @a), \"\\n\"")

@@ -1,12 +1,12 @@
 """What a process can do under limits on its address space, beside the system's allocator.
 
-    address_space.py LIBRARY PROGRAM TOUCHED_MIB LOCKED_PERCENT
+    address_space.py LIBRARY PROGRAM TOUCHED_MIB LOCKED_PERCENT [short]
 
 The limits are set before the program starts, when it is under way, or when it has 100 MiB in use. For
 every size of block, HAKMEM must give nine tenths of what the system's allocator gives under the same
 limit, and threads, libraries, larger blocks and mlockall must work where they do there. No run touches more
 than TOUCHED_MIB of pages: blocks that would are tried under a small limit, and not under large ones. Of
-locked memory HAKMEM must give LOCKED_PERCENT.
+locked memory HAKMEM must give LOCKED_PERCENT. The short dose has fewer sizes and limits.
 """
 
 import os
@@ -16,11 +16,13 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import harness  # noqa: E402
 
 LIMITS_MIB = (512, 1024, 4096, 8192)
+LIMITS_MIB_OF_SHORT = (512, 8192)
 SMALL_LIMIT_MIB = 192
 # Just above classes, where least of a block is used, and sizes of which few fit into a unit or a
 # superslab.
 SIZES = (16, 129, 257, 513, 1025, 2049, 4097, 8193, 12289, 20481, 32769, 34000, 49153, 61700, 65537, 100000,
          270000, 600000, 1048577, 3000000, 8388608, 33554432)
+SIZES_OF_SHORT = (16, 513, 2049, 8193, 20481, 34000, 65537, 600000, 8388608)
 SIZES_AT_ANY_TIME = (20481, 32769, 61700)
 SIZES_OF_LARGER_LIMITS = (32769, 61700, 600000, 3000000)
 PERCENT = 90
@@ -48,10 +50,10 @@ def both(library, argv, profile=None):
     return outputs
 
 
-def compare_room(library, program, touched_most):
-    for limit in LIMITS_MIB:
-        is_first = limit == LIMITS_MIB[0]
-        for size in SIZES if is_first else SIZES_OF_LARGER_LIMITS:
+def compare_room(library, program, touched_most, limits, sizes):
+    for limit in limits:
+        is_first = limit == limits[0]
+        for size in sizes if is_first else SIZES_OF_LARGER_LIMITS:
             pages = min(2, (size + 4095) // 4096) * 4096  # a block's first and last word
             if (limit << 20) // size * min(size, pages) > touched_most:
                 if is_first:
@@ -90,10 +92,12 @@ def compare_locked(library, program, percent):
 
 def main():
     library, program = os.path.realpath(sys.argv[1]), sys.argv[2]
-    compare_room(library, program, int(sys.argv[3]) << 20)
+    is_short = sys.argv[5:] == ["short"]
+    limits = LIMITS_MIB_OF_SHORT if is_short else LIMITS_MIB
+    compare_room(library, program, int(sys.argv[3]) << 20, limits, SIZES_OF_SHORT if is_short else SIZES)
     compare_hardened(library, program)
     compare_locked(library, program, int(sys.argv[4]))
-    for limit in LIMITS_MIB:
+    for limit in limits:
         both(library, [program, "thread", str(limit)])
     ours, theirs = both(library, [program, "locked"])
     if ours != theirs:

@@ -1,5 +1,6 @@
 /* fork_steps.c: a signal handler forks after each instruction of some calls. In its child the heap is sound once the
- * interrupted call has ended; before that hakmem_verify() says that it cannot tell, or is right. */
+ * interrupted call has ended; before that hakmem_verify() says that it cannot tell, or is right.
+ * With an argument the dose is long. */
 #include "unit.h"
 
 #include <pthread.h>
@@ -51,8 +52,10 @@ static void a_flush_is_half_done(void **state) {
 
 #ifdef HAS_STEPS
 
-enum { SECONDS = 60, ROUNDS = 3, FORKS = HAKMEM_DEBUG ? 20 : 80, TOLD = 77 };
+enum { SECONDS = 60, ROUNDS = 3, TOLD = 77, FORKS_OF_LONG = 80, BLOCKS_MOST = 300 };
 
+static long forks_wanted = 20; /* of each call */
+static unsigned block_count = 60;
 static long until_fork, forks, made, steps;
 static volatile bool steps_on, is_child;
 static size_t asked;  /* what hakmem_verify() has said in the handler */
@@ -97,7 +100,7 @@ static void step_through(void (*calls)(void)) {
     for (unsigned round = 0; round <= ROUNDS; round++) {
         const bool counts = round + 1 == ROUNDS, is_last = round == ROUNDS;
         steps = made = 0;
-        until_fork = forks = is_last ? all / FORKS : 1000000;
+        until_fork = forks = is_last ? all / forks_wanted : 1000000;
         steps_on = counts || is_last;
         if (steps_on) steps_begin(step);
         calls();
@@ -105,7 +108,7 @@ static void step_through(void (*calls)(void)) {
         if (is_child) end_child();
         all = steps;
     }
-    CHECK(made >= FORKS / 2, "only %ld forks", made);
+    CHECK(made >= forks_wanted / 2, "only %ld forks", made);
 }
 
 static void resize_huge(void) {
@@ -125,9 +128,9 @@ static void allocate_large(void) {
 }
 
 static void fill_slabs(void) {
-    static void *blocks[300];
-    for (unsigned i = 0; i < 300; i++) blocks[i] = hakmem_malloc(i % 2 ? 1500 : 30000);
-    for (unsigned i = 0; i < 300; i++) hakmem_free(blocks[i]);
+    static void *blocks[BLOCKS_MOST];
+    for (unsigned i = 0; i < block_count; i++) blocks[i] = hakmem_malloc(i % 2 ? 1500 : 30000);
+    for (unsigned i = 0; i < block_count; i++) hakmem_free(blocks[i]);
 }
 
 static atomic_bool has_started, may_end;
@@ -160,13 +163,22 @@ static void a_child_ends_the_interrupted_call(void **state) {
 }
 #endif
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_flush_is_half_done),
 #ifdef HAS_STEPS
         cmocka_unit_test(a_child_ends_the_interrupted_call),
 #endif
     };
+    (void)argv;
+#ifdef HAS_STEPS
+    if (argc > 1) {
+        forks_wanted = FORKS_OF_LONG;
+        block_count = BLOCKS_MOST;
+    }
+#else
+    (void)argc;
+#endif
     watchdog(110, "a fork test hangs");
     return cmocka_run_group_tests_name("fork_steps", tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* stats_steps.c: a signal handler asks for statistics after each instruction of calls of the allocator, and of
- * statistics themselves. It gets figures, or the word that there are none, and never waits for its own thread. */
+ * statistics themselves. It gets figures, or the word that there are none, and never waits for its own thread.
+ * With an argument the dose is long. */
 #include "unit.h"
 
 #include <errno.h>
@@ -15,8 +16,10 @@ static const char *const variables[] = {"HAKMEM_PURGE_THREAD=0", NULL};
 
 #ifdef HAS_STEPS
 
-enum { ASKS = HAKMEM_DEBUG ? 40 : 300, BLOCKS = HAKMEM_DEBUG ? 30 : 300, SECONDS = 60 };
+enum { BLOCKS_MOST = 300, SECONDS = 60 };
 
+static unsigned asks = 40, block_count = 30; /* the long dose has 300 of each */
+static unsigned call_count = 2;              /* the long dose has all four */
 static long steps, all_steps;
 static unsigned told, refused;
 static FILE *stream;
@@ -42,14 +45,14 @@ static void ask(void) {
 
 static bool step(void) {
     steps++;
-    if (all_steps && steps % (all_steps / ASKS + 1) == 0) ask();
+    if (all_steps && steps % (all_steps / (long)asks + 1) == 0) ask();
     return !all_steps || steps <= all_steps;
 }
 
 static void allocate(void) {
-    static void *blocks[BLOCKS];
-    for (unsigned i = 0; i < BLOCKS; i++) blocks[i] = hakmem_malloc(i % 2 ? 1500 : 30000);
-    for (unsigned i = 0; i < BLOCKS; i++) hakmem_free(blocks[i]);
+    static void *blocks[BLOCKS_MOST];
+    for (unsigned i = 0; i < block_count; i++) blocks[i] = hakmem_malloc(i % 2 ? 1500 : 30000);
+    for (unsigned i = 0; i < block_count; i++) hakmem_free(blocks[i]);
     hakmem_free(hakmem_malloc(100000));
     hakmem_free(hakmem_realloc(hakmem_malloc((size_t)3 << 20), (size_t)5 << 20));
 }
@@ -90,16 +93,21 @@ static void ask_within(const void *context) {
 static void a_handler_may_ask(void **state) {
     static const interrupted_t each[] = {{allocate}, {get}, {print}, {check}};
     (void)state;
-    for (size_t i = 0; i < sizeof each / sizeof *each; i++)
+    for (size_t i = 0; i < call_count; i++)
         unit_child(ask_within, &each[i], SECONDS, "a handler that asks");
 }
 #endif
 
 int main(int argc, char **argv) {
-    (void)argc;
     unit_need_environment(argv, variables);
 #ifdef HAS_STEPS
+    if (argc > 1) {
+        asks = block_count = BLOCKS_MOST;
+        call_count = 4;
+    }
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_handler_may_ask)};
     return cmocka_run_group_tests_name("stats_steps", tests, NULL, NULL);
+#else
+    (void)argc;
 #endif
 }

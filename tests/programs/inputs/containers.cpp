@@ -6,7 +6,6 @@
 #include <memory>
 #include <numeric>
 #include <random>
-#include <regex>
 #include <set>
 #include <string>
 #include <thread>
@@ -50,11 +49,8 @@ int main() {
     std::unordered_map<std::string, std::set<int, std::greater<>>> index;
     std::mt19937 random(1);
     for (int i = 0; i < 1000; i++) index[std::to_string(random() % 100)].insert(i);
-    std::regex words("([a-z]+)([0-9]*)");
-    std::smatch found;
-    std::string text = "alpha42";
     std::vector<value> values{1, 2.5, std::string("three"), std::vector<int>{4, 5}};
     for (const value &one : values) std::visit(printer{std::cout}, one);
     std::thread([&] { std::sort(values.begin(), values.end()); }).join();
-    return std::regex_match(text, found, words) && root.count() + index.size() > 0 ? 0 : 1;
+    return root.count() + index.size() > 0 ? 0 : 1;
 }
