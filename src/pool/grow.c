@@ -35,18 +35,22 @@ static bool is_dense(void) {
            !hak_option(HAK_OPTION_LIMIT) && !hak_commit_soft_near();
 }
 
+/* SS_PREFAULT=2. */
+static HAK_BEHIND void prefault(hak_superslab_t *super) {
+    if (!hak_commit_charge(hak_superslab_size())) return;
+    hak_pool_prefault(super->units[0].base, hak_superslab_size(), 2);
+    super->dirty = hak_all_units();
+    super->freed_ms = hak_os_now_ms();
+    hak_pool_add(0, hak_superslab_units());
+    hak_lists_append_dirty(super);
+}
+
 void hak_pool_enter(hak_superslab_t *super) {
     HAK_ADD_OWNED(&hak_pool_stats.stage3, 1);
     super->node = (uint8_t)hak_node_here();
+    super->had_huge = hak_region_wishes_huge(super) || hak_region_refuses_huge(super);
     if (hak_region_asks_huge(super)) HAK_ADD_OWNED(&hak_pool_stats.huge, 1);
-    if (HAK_UNLIKELY(hak_option(HAK_OPTION_SS_PREFAULT) == 2) &&
-        hak_commit_charge(hak_superslab_size())) {
-        hak_pool_prefault(super->units[0].base, hak_superslab_size(), 2);
-        super->dirty = hak_all_units();
-        super->freed_ms = hak_os_now_ms();
-        hak_pool_add_dirty(hak_superslab_units());
-        hak_lists_append_dirty(super);
-    }
+    if (HAK_UNLIKELY(hak_option(HAK_OPTION_SS_PREFAULT) == 2)) prefault(super);
     hak_lists_insert(super);
 }
 

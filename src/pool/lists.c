@@ -11,25 +11,16 @@ static void tell(_Atomic bool *word, bool now) {
     if (now != hak_load_relaxed(word)) hak_store_relaxed(word, now);
 }
 
-static void tell_much(void) {
-    tell(&hak_pool_about.has_much_dirty,
-         hak_pool_has_much_dirty(hak_load_relaxed(&hak_pool_stats.dirty_units),
-                                 hak_load_relaxed(&hak_pool_stats.used_units)));
-}
-
-HAK_OUT_OF_LINE void hak_pool_add_used(size_t more) {
-    HAK_ADD_OWNED(&hak_pool_stats.used_units, more);
-    const uint32_t now = (uint32_t)hak_load_relaxed(&hak_pool_stats.used_units),
-                   about = hak_load_relaxed(&hak_pool_about.used_units);
+HAK_OUT_OF_LINE void hak_pool_add(size_t used, size_t dirty) {
+    HAK_ADD_OWNED(&hak_pool_stats.used_units, used);
+    HAK_ADD_OWNED(&hak_pool_stats.dirty_units, dirty);
+    const size_t used_now = hak_load_relaxed(&hak_pool_stats.used_units),
+                 dirty_now = hak_load_relaxed(&hak_pool_stats.dirty_units);
+    const uint32_t now = (uint32_t)used_now, about = hak_load_relaxed(&hak_pool_about.used_units);
     if ((now > about ? now - about : about - now) > about / HAK_ABOUT_PART)
         hak_store_relaxed(&hak_pool_about.used_units, now);
-    tell_much();
-}
-
-HAK_OUT_OF_LINE void hak_pool_add_dirty(size_t more) {
-    HAK_ADD_OWNED(&hak_pool_stats.dirty_units, more);
-    tell(&hak_pool_about.has_dirty, hak_load_relaxed(&hak_pool_stats.dirty_units) != 0);
-    tell_much();
+    tell(&hak_pool_about.has_dirty, dirty_now != 0);
+    tell(&hak_pool_about.has_much_dirty, hak_pool_has_much_dirty(dirty_now, used_now));
 }
 
 static hak_lists_t *lists_of(const hak_superslab_t *super) { return &hak_lists[super->node]; }
@@ -41,13 +32,23 @@ void hak_lists_remove(hak_superslab_t *super) {
     hak_superslab_unlink(&lists->by_span[super->longest], super);
 }
 
-void hak_lists_insert(hak_superslab_t *super) {
+static void insert(hak_superslab_t *super, unsigned longest) {
     hak_lists_t *lists = lists_of(super);
-    super->longest = (uint8_t)hak_bits_longest(super->free);
+    super->longest = (uint8_t)longest;
     super->kept = false;
-    if (super->longest == hak_superslab_units() && !lists->last_unasked)
-        lists->last_unasked = super;
-    hak_superslab_link(&lists->by_span[super->longest], super);
+    if (longest == hak_superslab_units() && !lists->last_unasked) lists->last_unasked = super;
+    hak_superslab_link(&lists->by_span[longest], super);
+}
+
+void hak_lists_insert(hak_superslab_t *super) { insert(super, hak_bits_longest(super->free)); }
+
+/* The first of a list would come back to its place. */
+void hak_lists_set_free(hak_superslab_t *super, uint32_t free) {
+    const unsigned longest = hak_bits_longest(free);
+    const bool stays = longest == super->longest && !super->prev;
+    if (!stays) hak_lists_remove(super);
+    super->free = free;
+    if (!stays) insert(super, longest);
 }
 
 HAK_BEHIND void hak_lists_insert_asked(hak_superslab_t *super, bool keeps) {
@@ -63,13 +64,11 @@ unsigned hak_lists_dirty_count(const hak_superslab_t *super) {
     return super->free & super->dirty ? hak_bit_count(super->free & super->dirty) : 0;
 }
 
-bool hak_lists_is_huge(const hak_superslab_t *super) {
-    return hak_region_wishes_huge(super) || hak_region_refuses_huge(super);
+static hak_dirty_list_t *dirty_of(const hak_superslab_t *super) {
+    return &lists_of(super)->dirty[super->had_huge];
 }
 
-static hak_dirty_list_t *dirty_of(const hak_superslab_t *super) {
-    return &lists_of(super)->dirty[hak_lists_is_huge(super)];
-}
+bool hak_lists_is_newest(const hak_superslab_t *super) { return dirty_of(super)->newest == super; }
 
 void hak_lists_remove_dirty(hak_superslab_t *super) {
     if (!super->on_dirty) return;
@@ -101,9 +100,7 @@ HAK_NEXT void hak_lists_hold(hak_superslab_t *super) {
 void hak_lists_add_free(hak_superslab_t *super, uint32_t mask) {
     bool was_held = super->held;
     if (HAK_UNLIKELY(was_held)) hak_lists_remove_dirty(super);
-    hak_lists_remove(super);
-    super->free |= mask;
-    hak_lists_insert(super);
+    hak_lists_set_free(super, super->free | mask);
     if (HAK_UNLIKELY(was_held)) hak_lists_put_first(super);
 }
 

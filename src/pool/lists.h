@@ -33,12 +33,11 @@ typedef struct {
 
 extern hak_lists_t hak_lists[HAK_NODES_MAX];
 
-/* Add to used_units and dirty_units. Slow calls of all threads read hak_pool_about: it is written only where it is
+/* Adds to used_units and dirty_units. Slow calls of all threads read hak_pool_about: it is written only where it is
  * off by more than one part in HAK_ABOUT_PART. */
 enum { HAK_ABOUT_PART = 128 };
 bool hak_pool_has_much_dirty(size_t dirty, size_t used);
-void hak_pool_add_used(size_t more);
-void hak_pool_add_dirty(size_t more);
+void hak_pool_add(size_t used, size_t dirty);
 
 HAK_FAST_PATH uint32_t hak_unit_mask(unsigned start, unsigned count) {
     return (uint32_t)((((uint64_t)1 << count) - 1) << start);
@@ -54,7 +53,10 @@ HAK_FAST_PATH bool hak_one_slab_each(void) { return !hak_option(HAK_OPTION_TINY_
 void hak_lists_remove(hak_superslab_t *super);
 void hak_lists_insert(hak_superslab_t *super);
 
-/* The same for a wholly free superslab that stays mapped, behind those for which the region was not
+/* Changes which units are free; the superslab becomes the first in the list of its longest free span. */
+void hak_lists_set_free(hak_superslab_t *super, uint32_t free);
+
+/* Inserts a wholly free superslab that stays mapped, behind those for which the region was not
  * asked yet. `keeps`: the region keeps it mapped; otherwise it becomes the last of those not asked
  * for. */
 void hak_lists_insert_asked(hak_superslab_t *super, bool keeps);
@@ -66,8 +68,8 @@ void hak_lists_add_free(hak_superslab_t *super, uint32_t mask);
 /* Number of free units with pages. */
 unsigned hak_lists_dirty_count(const hak_superslab_t *super);
 
-/* True when the superslab's zone has or had huge pages. Constant while the superslab is mapped. */
-bool hak_lists_is_huge(const hak_superslab_t *super);
+/* True when the superslab is the newest in its list `dirty`. */
+bool hak_lists_is_newest(const hak_superslab_t *super);
 
 /* Removes a superslab from its list `dirty` or `held`, if it is in one; appends it to its `dirty`
  * as the newest; puts it first there, when a piece has purged only a part of it; moves it to

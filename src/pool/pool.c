@@ -79,32 +79,37 @@ size_t hak_pool_superslabs(void) {
 }
 
 /* Counts units with pages as near or far, and gives a superslab without pages to the node that
- * takes its first unit. The superslab is in no list. */
+ * takes its first unit. */
 static HAK_BEHIND void place(hak_superslab_t *super, size_t was_dirty) {
     const unsigned here = hak_node_here();
+    hak_lists_remove(super);
     hak_lists_place(super, here);
+    hak_lists_insert(super);
     if (super->node == here)
         HAK_ADD_OWNED(&hak_pool_stats.near_units, was_dirty);
     else
         HAK_ADD_OWNED(&hak_pool_stats.far_units, was_dirty);
 }
 
+/* How many of `count` units have pages. */
+HAK_FAST_PATH size_t dirty_in(const hak_superslab_t *super, uint32_t mask, unsigned count) {
+    if (!(super->dirty & mask)) return 0;
+    return HAK_LIKELY(count == 1) ? 1 : hak_bit_count(super->dirty & mask);
+}
+
 /* Takes free units, which begin at number `start`. Lock held. */
 static hak_unit_t *take_row(hak_superslab_t *super, unsigned start, unsigned count, bool *zeroed) {
     uint32_t mask = hak_unit_mask(start, count);
     *zeroed = (super->dirty & mask) == 0;
-    size_t was_dirty = super->dirty & mask ? hak_bit_count(super->dirty & mask) : 0;
+    const size_t was_dirty = dirty_in(super, mask, count);
     if (was_dirty < count && !hak_commit_charge((count - was_dirty) << HAK_UNIT_SHIFT)) return NULL;
-    unsigned before = hak_lists_dirty_count(super);
-    hak_lists_remove(super);
+    const bool all = hak_one_slab_each();
+    const size_t fewer = HAK_UNLIKELY(all) ? hak_lists_dirty_count(super) : was_dirty;
     if (hak_has_nodes()) place(super, was_dirty);
-    super->free &= HAK_UNLIKELY(hak_one_slab_each()) ? 0 : ~mask;
     super->dirty |= mask;
-    hak_lists_insert(super);
-    size_t fewer = before - hak_lists_dirty_count(super);
-    hak_pool_add_dirty(-fewer);
+    hak_lists_set_free(super, HAK_UNLIKELY(all) ? 0 : super->free & ~mask);
     if (super->held) HAK_ADD_OWNED(&hak_pool_stats.held_units, -fewer);
-    hak_pool_add_used(count);
+    hak_pool_add(count, -fewer);
     hak_pool_count_taken();
     if (super->on_dirty && (super->free & super->dirty) == 0) hak_lists_remove_dirty(super);
     return &super->units[start];
@@ -205,7 +210,7 @@ static HAK_BEHIND hak_unit_t **take_ahead(hak_superslab_t *super, unsigned *most
     super->free &= ~mask;
     super->dirty |= mask;
     hak_lists_insert(super);
-    hak_pool_add_used(count);
+    hak_pool_add(count, 0);
     for (; mask; mask &= mask - 1) {
         hak_unit_t *unit = &super->units[hak_lowest_bit(mask)];
         hak_pool_count_taken();
@@ -259,18 +264,17 @@ static void give_whole(hak_superslab_t *super, hak_unit_t *slab, unsigned count)
     }
     hak_lists_add_free(super, hak_all_units());
     if (super->dirty) hak_lists_append_dirty(super);
-    hak_pool_add_dirty(hak_lists_dirty_count(super));
-    hak_pool_add_used(-(size_t)count);
+    hak_pool_add(-(size_t)count, hak_lists_dirty_count(super));
 }
 
 /* Lock held. */
 static void give_locked(hak_superslab_t *super, hak_unit_t *slab, unsigned count, uint64_t now) {
-    hak_lists_remove_dirty(super);
+    const bool is_newest = hak_lists_is_newest(super);
+    if (!is_newest) hak_lists_remove_dirty(super);
     hak_lists_add_free(super, hak_unit_mask((unsigned)(slab - super->units), count));
     super->freed_ms = now;
-    hak_lists_append_dirty(super);
-    hak_pool_add_dirty(count);
-    hak_pool_add_used(-(size_t)count);
+    if (!is_newest) hak_lists_append_dirty(super);
+    hak_pool_add(-(size_t)count, count);
     hak_pool_count_given(now);
 }
 
@@ -311,7 +315,7 @@ void hak_pool_give_ahead(hak_unit_t *list) {
         super->dirty &= ~mask;
         hak_commit_release(HAK_UNIT_SIZE);
         hak_lists_add_free(super, mask);
-        hak_pool_add_used(-(size_t)1);
+        hak_pool_add(-(size_t)1, 0);
     }
 }
 
@@ -328,13 +332,10 @@ HAK_BEHIND void hak_pool_give_unused(hak_unit_t *unit, bool zeroed) {
 /* Hands a whole superslab over to a large heap. A program may use few pages of its large blocks. So if there are many
  * of them, their zones get no huge pages. Under the lock. */
 static void hand_over(hak_superslab_t *super) {
-    hak_pool_add_dirty(-(size_t)hak_bit_count(super->dirty));
-    hak_pool_add_used(hak_superslab_units());
-    hak_lists_remove(super);
+    hak_pool_add(hak_superslab_units(), -(size_t)hak_bit_count(super->dirty));
     hak_lists_remove_dirty(super);
     if (hak_has_nodes()) place(super, hak_bit_count(super->dirty));
-    super->free = 0;
-    hak_lists_insert(super);
+    hak_lists_set_free(super, 0);
     super->large = true;
     hak_pool_large_units += hak_superslab_units();
     if (!super->dirty && hak_pool_is_mixed()) hak_region_refuse_huge(super);
@@ -466,8 +467,7 @@ HAK_NEXT void hak_pool_give_superslab(hak_superslab_t *super) {
     hak_pool_large_units -= hak_superslab_units();
     hak_lists_add_free(super, hak_all_units());
     if (super->dirty) hak_lists_append_dirty(super);
-    hak_pool_add_dirty(hak_lists_dirty_count(super));
-    hak_pool_add_used(-(size_t)hak_superslab_units());
+    hak_pool_add(-(size_t)hak_superslab_units(), hak_lists_dirty_count(super));
 }
 
 size_t hak_pool_purgeable(void) {

@@ -81,7 +81,7 @@ static hak_region_answer_t unmap(hak_superslab_t *super) {
     ask_again(hak_region_superslab_before(super));
     ask_again(hak_region_is_mapped(super + 1) ? super + 1 : NULL);
     super->dirty = 0;
-    hak_pool_add_dirty(-(size_t)dirty_units);
+    hak_pool_add(0, -(size_t)dirty_units);
     hak_commit_release((size_t)dirty_units << HAK_UNIT_SHIFT);
     HAK_ADD_OWNED(&hak_pool_stats.unmapped, 1);
     return answer;
@@ -177,7 +177,7 @@ static uint32_t purge_units(hak_superslab_t *super, uint32_t claimed, unsigned s
 /* Keeps units dirty whose pages the kernel refused to purge, since they are locked. They count as
  * freed now, and a later purge tries again. */
 static HAK_BEHIND void keep_dirty(hak_superslab_t *super, uint32_t mask) {
-    hak_pool_add_dirty(hak_bit_count(mask));
+    hak_pool_add(0, hak_bit_count(mask));
     super->freed_ms = hak_os_now_ms();
     hak_lists_remove_dirty(super);
     hak_lists_append_dirty(super);
@@ -233,7 +233,7 @@ static uint32_t claim(hak_superslab_t *super, size_t bytes) {
     hak_lists_remove(super);
     super->free &= ~claimed;
     hak_lists_insert(super);
-    hak_pool_add_dirty(-(size_t)hak_bit_count(claimed));
+    hak_pool_add(0, -(size_t)hak_bit_count(claimed));
     HAK_ADD_OWNED(&hak_pool_stats.purge_calls, 1);
     return claimed;
 }

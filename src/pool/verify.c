@@ -53,6 +53,9 @@ static void check_unit(sums_t *sums, const hak_superslab_t *super, unsigned i) {
 static void check_superslab(hak_superslab_t *super, void *context) {
     sums_t *sums = context;
     hak_superslab_check(sums->check, super);
+    hak_check_that(sums->check, superslab, super, "it knows whether its zone has or had huge pages",
+                   super->had_huge ==
+                       (hak_region_wishes_huge(super) || hak_region_refuses_huge(super)));
     sums->superslabs++;
     sums->in_run[super->longest]++;
     sums->unasked += super->longest == hak_superslab_units() && !super->kept;
@@ -65,7 +68,7 @@ static void check_superslab(hak_superslab_t *super, void *context) {
     sums->dirty_units += dirty;
     if (super->held) sums->held_units += dirty;
     if (!super->on_dirty) return;
-    ++*(super->held ? &sums->on_held : &sums->on_dirty[hak_lists_is_huge(super)]);
+    ++*(super->held ? &sums->on_held : &sums->on_dirty[super->had_huge]);
 }
 
 /* By `next` and `prev`, or by those of the dirty ones. */

@@ -43,8 +43,10 @@ typedef struct hak_superslab {
     bool held;                                     /* pool lock; waits for a round of partial
                                                       release, in the list `held` */
     bool large;                                    /* pool lock; belongs to a large heap */
-    bool kept;                                     /* pool lock; free, but the region keeps it
+    bool kept : 1;                                 /* pool lock; free, but the region keeps it
                                                       mapped */
+    bool had_huge : 1;                             /* pool lock to write; constant while mapped: its
+                                                      zone has or had huge pages */
     uint8_t node;                                  /* pool lock; the node of its memory, or of the
                                                       last it had (os/numa_topology.h) */
     uint16_t used_grains;                          /* large heap lock */

@@ -121,7 +121,9 @@ HAK_COMMON bool hak_thp_asks(size_t unit) {
     return state == WISHED || (state == PROBED && unit >= small_end(zone, state));
 }
 
-bool hak_thp_refuses(size_t unit) { return hak_load_relaxed(&states[hak_thp_of(unit)]) == REFUSED; }
+HAK_COMMON bool hak_thp_refuses(size_t unit) {
+    return hak_load_relaxed(&states[hak_thp_of(unit)]) == REFUSED;
+}
 
 void hak_thp_refuse(const hak_region_walk_t *walk, size_t unit) {
     unsigned zone = hak_thp_of(unit);
@@ -137,7 +139,7 @@ void hak_thp_refuse(const hak_region_walk_t *walk, size_t unit) {
     hak_store_relaxed(&states[zone], REFUSED);
 }
 
-unsigned hak_thp_borders(size_t end) {
+HAK_BEHIND unsigned hak_thp_borders(size_t end) {
     unsigned borders = 0, last = end ? hak_thp_of(end - 1) : 0;
     int before = NO_ADVICE;
     for (unsigned zone = 0; zone <= last; zone++) {
