@@ -59,21 +59,40 @@ static uint32_t units_of(const hak_part_t *part) {
     return ((uint32_t)2 << last) - ((uint32_t)1 << first);
 }
 
-static unsigned touched_in(const hak_part_t *part) {
+static HAK_OUT_OF_LINE unsigned count_touched(const hak_part_t *part) {
     unsigned count = 0;
-    if (HAK_LIKELY(part->super->clean_grains == 0)) return part->count;
     for (unsigned w = part->first / 64; w <= last_word(part); w++)
         count += hak_bit_count(part->super->touched[w] & bits_in(part, w));
     return count;
 }
 
+HAK_FAST_PATH unsigned touched_in(const hak_part_t *part) {
+    return HAK_LIKELY(part->super->clean_grains == 0) ? part->count : count_touched(part);
+}
+
 static char *start_of(const hak_superslab_t *super) { return super->units[0].base; }
+
+/* The parts of a stretch. A superslab begins at a multiple of its size, and the records of neighbours are
+ * neighbours. */
+static HAK_OUT_OF_LINE hak_part_t first_part(const char *start, size_t grains) {
+    const unsigned all = hak_superslab_grains();
+    const unsigned first = (unsigned)((uintptr_t)start >> HAK_GRAIN_SHIFT) & (all - 1);
+    return (hak_part_t){hak_superslab_of(start), first, (unsigned)hak_min(grains, all - first)};
+}
+
+/* *left: grains from this part on, then from the next one on. */
+HAK_FAST_PATH bool next_part(hak_part_t *part, size_t *left) {
+    *left -= part->count;
+    if (!*left) return false;
+    part->super++;
+    part->first = 0;
+    part->count = (unsigned)hak_min(*left, hak_superslab_grains());
+    return true;
+}
 
 bool hak_part_next(char **at, size_t *left, hak_part_t *part) {
     if (*left == 0) return false;
-    part->super = hak_superslab_of(*at);
-    part->first = (unsigned)((size_t)(*at - start_of(part->super)) >> HAK_GRAIN_SHIFT);
-    part->count = (unsigned)hak_min(*left, hak_superslab_grains() - part->first);
+    *part = first_part(*at, *left);
     *at += (size_t)part->count << HAK_GRAIN_SHIFT;
     *left -= part->count;
     return true;
@@ -89,9 +108,15 @@ static void clear_used(hak_heap_t *heap, const hak_part_t *part) {
     if (part->super->used_grains == 0) HAK_ADD_OWNED(&heap->lent, 1);
 }
 
+/* Units of which no grain is touched. */
+static HAK_OUT_OF_LINE unsigned fresh_units(const hak_part_t *part) {
+    const uint32_t fresh = units_of(part) & ~part->super->dirty;
+    return fresh ? hak_bit_count(fresh) : 0;
+}
+
 /* Marks grains that are about to be handed out; returns how many were touched. */
 static unsigned touch(const hak_part_t *part) {
-    unsigned before = touched_in(part);
+    const unsigned before = touched_in(part);
     if (HAK_LIKELY(before == part->count)) return before;
     for (unsigned w = part->first / 64; w <= last_word(part); w++)
         part->super->touched[w] |= bits_in(part, w);
@@ -112,27 +137,31 @@ static void dirty_append(hak_heap_t *heap, hak_superslab_t *super, uint64_t now)
 /* ---- use and free ---- */
 
 bool hak_heap_use(hak_heap_t *heap, char *start, size_t grains) {
-    hak_part_t part;
-    char *at = start;
+    const hak_part_t first = first_part(start, grains);
+    hak_part_t part = first;
     size_t left = grains, fresh = 0, idle = 0;
-    while (hak_part_next(&at, &left, &part))
-        if (part.super->clean_grains) fresh += hak_bit_count(units_of(&part) & ~part.super->dirty);
+    do {
+        if (part.super->clean_grains) fresh += fresh_units(&part);
+    } while (next_part(&part, &left));
     if (fresh && !hak_commit_charge(fresh << HAK_UNIT_SHIFT)) {
         hak_extents_give(&heap->extents, start, grains);
         return false;
     }
-    for (at = start, left = grains; hak_part_next(&at, &left, &part);) {
+    part = first;
+    left = grains;
+    do {
         idle += touch(&part);
         set_used(heap, &part);
-    }
+    } while (next_part(&part, &left));
     HAK_ADD_OWNED(&heap->idle, -idle);
     return true;
 }
 
 bool hak_heap_has_pages(char *start, size_t grains) {
-    hak_part_t part;
-    while (hak_part_next(&start, &grains, &part))
+    hak_part_t part = first_part(start, grains);
+    do
         if (touched_in(&part) < part.count) return false;
+    while (next_part(&part, &grains));
     return true;
 }
 
@@ -154,16 +183,15 @@ static void note_freed(hak_heap_t *heap, size_t grains) {
 }
 
 static void give(hak_heap_t *heap, char *start, size_t grains) {
-    hak_part_t part;
-    char *at = start;
+    hak_part_t part = first_part(start, grains);
     size_t left = grains, idle = 0;
     uint64_t now = hak_os_now_ms();
-    while (hak_part_next(&at, &left, &part)) {
+    do {
         clear_used(heap, &part);
         unsigned touched = touched_in(&part);
         idle += touched;
         if (touched) dirty_append(heap, part.super, now);
-    }
+    } while (next_part(&part, &left));
     HAK_ADD_OWNED(&heap->idle, idle);
     hak_extents_give(&heap->extents, start, grains);
 }

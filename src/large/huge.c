@@ -201,7 +201,8 @@ HAK_COMMON bool hak_huge_purge_piece(unsigned *at, uint32_t delay_ms, hak_budget
     return !hak_load_relaxed(&hak_huge_stats.mapped) || hak_kept_purge(at, delay_ms, budget, bytes);
 }
 
-bool hak_huge_each_piece(hak_huge_cursor_t *cursor, hak_mapping_visitor_t visit, void *context) {
+HAK_BEHIND bool hak_huge_each_piece(hak_huge_cursor_t *cursor, hak_mapping_visitor_t visit,
+                                    void *context) {
     const bool any = hak_load_relaxed(&hak_huge_stats.mapped) != 0; /* else no table is touched */
     const unsigned count = any ? hak_huge_table_count() : 0;
     for (size_t slots = 0; cursor->table < count && slots < PIECE_SLOTS;) {

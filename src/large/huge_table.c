@@ -193,8 +193,8 @@ void hak_huge_table_put_back(hak_huge_table_t *table, hak_mapping_t mapping) {
 
 /* Visits the blocks whose order is in from .. to - 1. They stand in the slots of these orders, or behind them up to the
  * first free slot. */
-static bool walk_in(const hak_slots_t *table, size_t from, size_t to, hak_mapping_visitor_t visit,
-                    void *context) {
+static HAK_BEHIND bool walk_in(const hak_slots_t *table, size_t from, size_t to,
+                               hak_mapping_visitor_t visit, void *context) {
     if (!table->used) return true;
     const size_t first = slot_at(table, from), least = slot_at(table, to - 1) - first;
     for (size_t i = 0; i < table->size; i++) {
@@ -206,8 +206,8 @@ static bool walk_in(const hak_slots_t *table, size_t from, size_t to, hak_mappin
     return true;
 }
 
-bool hak_huge_table_walk(hak_huge_table_t *table, size_t *at, hak_mapping_visitor_t visit,
-                         void *context) {
+HAK_BEHIND bool hak_huge_table_walk(hak_huge_table_t *table, size_t *at,
+                                    hak_mapping_visitor_t visit, void *context) {
     const size_t all = (size_t)1 << HAK_HUGE_ORDER_BITS, from = *at;
     const size_t pieces = hak_max(table->current.size / HAK_HUGE_WALKED, 1);
     const size_t to = *at = from + all / pieces;
