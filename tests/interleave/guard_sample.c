@@ -33,6 +33,17 @@ void use_both_paths(void) {
     program_free_all(16, 2);
     process_end_thread();
 }
+
+/* Blocks of malloc are deleted, which a library with operators of its own explains (an edit of mutants.py). */
+void delete_malloced(void) {
+    program_malloc_all(0, 2, SMALL);
+    program_delete(0);
+    program_delete(1);
+}
+void delete_malloced_too(void) {
+    program_malloc(8, SMALL);
+    program_delete(8);
+}
 void use_nothing(void) {
     program_malloc_all(0, 2, 0);
     program_free_all(0, 2);

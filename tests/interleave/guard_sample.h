@@ -5,6 +5,8 @@ void hardened(void);
 void hardened_on_an_old_kernel(void);
 void before_the_hardened_path(void);
 void use_both_paths(void);
+void delete_malloced(void);
+void delete_malloced_too(void);
 void use_nothing(void);
 void use_nothing_too(void);
 void make_small_and_post(void);

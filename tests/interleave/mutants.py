@@ -189,6 +189,7 @@ GROUPS = {
             (r"STEP = 512 \* 1024", "STEP = 4096"),
             (r"LEAST = 16 \* 1024 \* 1024", "LEAST = 4096"),
             (r"SMALL_HEAP = \d+", "SMALL_HEAP = 1"),
+            (r"hak_os_others_define\(\"_Znwm\", runtimes\)", "((void)runtimes, true)"),
             (r"SHORT_LEAST = \d+", "SHORT_LEAST = 1"),
             (r"SHORT_PART = \d+", "SHORT_PART = 1 << 20"),
             (r"POOL_PART = \d+", "POOL_PART = 1"),

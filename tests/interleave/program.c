@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/block_record.h"
+#include "api/hardened_malloc.h"
 #include "cache/cache.h"
 #include "cache/cpu_depot.h"
 #include "cache/sampler.h"
@@ -120,6 +122,12 @@ void program_free(unsigned slot) {
     void *block = leave(slot);
     explore_note("free(%p), %zu bytes", block, slots[slot].size);
     hakmem_free(block);
+}
+
+void program_delete(unsigned slot) {
+    void *block = leave(slot);
+    explore_note("delete(%p), %zu bytes", block, slots[slot].size);
+    hak_hardened_free_by(block, "operator delete", (size_t)HAK_ANY_SIZE);
 }
 
 void program_heap_malloc(hakmem_heap_t *heap, unsigned slot, size_t size) {

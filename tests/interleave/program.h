@@ -21,6 +21,7 @@ void program_calloc(unsigned slot, size_t size);
 void program_aligned(unsigned slot, size_t align, size_t size);
 void program_realloc(unsigned slot, size_t size);
 void program_free(unsigned slot);
+void program_delete(unsigned slot); /* on the hardened path */
 size_t program_usable(unsigned slot);
 
 /* A block of a heap of the program's own, which program_free frees, too; and blocks that go with it. */

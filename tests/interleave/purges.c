@@ -58,6 +58,8 @@ static void read_units(hak_superslab_t *super, void *unused) {
 }
 void show_superslabs(void) {
     static hak_live_page_t page;
+    static hak_live_private_t records;
+    hak_live_private = &records;
     hak_region_each_superslab(read_units, NULL);
     hak_live_fill_superslabs(&page);
 }
