@@ -212,8 +212,7 @@ HAK_FAST_PATH bool matches(const char *function, size_t size, hak_origin_t origi
 
 /* Frees an old block (hardened_spot.h); false if another thread has just freed it. */
 static HAK_SLOW_PATH bool release_old(void *block, const hak_spot_t *spot) {
-    uint32_t word = spot->word;
-    if (spot->at && !hak_state_swap(spot->at, &word, HAK_STATE_FRESH)) return false;
+    if (spot->at && !hak_state_claim_old(spot->at, spot->word)) return false;
     if (hak_hardened.zero) memset(block, 0, spot->info->size);
     hak_thread_cache();
     hak_shard_flush(home(), spot->class_index, &block, 1);

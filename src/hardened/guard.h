@@ -10,8 +10,8 @@
  * write that runs through many blocks ends there. It is a block of the class of 64 KiB, the only
  * one of its slab, and is never freed; the statistics count it as cached. The pool hands out units
  * in the order of their addresses, so a guard lies between slabs, at a random place. It costs
- * addresses, no pages, so it is not charged as committed. A superslab with a guard unit is never unmapped, so none is made while
- * addresses are short (hak_region_is_short). */
+ * addresses, no pages, so it is not charged as committed. A superslab with a guard unit is never
+ * unmapped, so none is made while addresses are short (hak_region_is_short). */
 #pragma once
 
 #include "base/base.h"

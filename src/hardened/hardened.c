@@ -8,6 +8,7 @@
 #include "hardened/state.h"
 #include "options/options.h"
 #include "os/os.h"
+#include "pool/purge.h"
 #include "shard/bin.h"
 
 hak_hardened_t hak_hardened HAK_ALIGNED(HAK_LINE);
@@ -74,6 +75,7 @@ void hak_hardened_switch_on(void) {
     make_routes(&hak_hardened);
     make_near_table();
     if (hak_hardened.check_freed) hak_slab_set_watcher(hak_state_renew);
+    hak_pool_set_purge_watcher(hak_state_purge);
     for (unsigned i = 1; i < HAK_CLASS_LIMIT; i++) { /* realloc and usable size ask the state */
         hak_store_relaxed(&hak_classes[i].stays, 0);
         hak_store_relaxed(&hak_classes[i].tiny_test, 0);

@@ -2,6 +2,7 @@
 #include "hardened/state.h"
 
 #include "meta/once.h"
+#include "os/os.h"
 
 static const unsigned capacities[HAK_STATE_LEVELS] = {HAK_BLOCKS_FEW, HAK_BLOCKS_SOME,
                                                       HAK_BLOCKS_MAX};
@@ -46,4 +47,20 @@ void hak_state_renew(const hak_unit_t *slab, unsigned class_index) {
             hak_store_relaxed(&words[i], HAK_STATE_CLEAN);
         else if (hak_load_relaxed(&words[i]) != HAK_STATE_NEVER)
             hak_store_relaxed(&words[i], HAK_STATE_FRESH);
+}
+
+/* Arrays below a page stay. */
+static void purge_arrays(hak_states_t *states, unsigned place) {
+    for (unsigned level = 0; level < HAK_STATE_LEVELS; level++) {
+        const size_t size = capacities[level] * sizeof(uint32_t);
+        _Atomic uint32_t *words = hak_load_acquire(&states->words[place][level]);
+        if (words && size % hak_os_page_size() == 0) hak_os_purge(words, size);
+    }
+}
+
+void hak_state_purge(hak_superslab_t *super, uint32_t units) {
+    hak_states_t *states = hak_load_acquire(&super->states);
+    const size_t first = hak_state_unit(super->units[0].base);
+    for (; states && units; units &= units - 1)
+        purge_arrays(states, hak_state_place(first + hak_lowest_bit(units)));
 }

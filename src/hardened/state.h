@@ -11,8 +11,10 @@
  *
  * The words of a unit are an array by block index. A unit has up to three arrays, one for each
  * level of classes. Each is made when it is first needed, and none is ever freed or given to
- * another unit. So a thread that frees a block twice, after its slab has become another one, finds
- * words of the same unit: at worst the state of a block with the same index.
+ * another unit; but when the pages of a free unit go back to the system, so do those of its arrays, and its words
+ * are NEVER again, as those of a unit that no slab has had yet (hak_state_purge). So a thread that frees a block
+ * twice, after its slab has become another one, finds words of the same unit: at worst the state of a block with the
+ * same index.
  *
  * NEAR ARRAYS. The pointers to the arrays stand in a table of their superslab. Those of the first HAK_STATE_NEAR units
  * stand in one table of the process, too, which saves half of the steps of a look-up. It is there unless the system, or a
@@ -94,6 +96,12 @@ HAK_FAST_PATH bool hak_state_claim(_Atomic uint32_t *at, uint32_t *word) {
     return false;
 }
 
+/* The same for a block that was allocated before the path was on; `word`: its word, as read before. Of two frees one
+ * wins. */
+HAK_FAST_PATH bool hak_state_claim_old(_Atomic uint32_t *at, uint32_t word) {
+    return hak_state_swap(at, &word, HAK_STATE_FRESH);
+}
+
 /* The tables of a superslab, made if there are none; NULL without memory. */
 hak_states_t *hak_state_tables(hak_superslab_t *super);
 
@@ -103,6 +111,9 @@ _Atomic uint32_t *hak_state_make(size_t unit, const hak_class_t *info, uint32_t 
 
 /* The watcher of new slabs (shard/bin.h): all that is known of its blocks is whether the unit was zero. */
 void hak_state_renew(const hak_unit_t *slab, unsigned class_index);
+
+/* The watcher of units whose pages have gone back (pool/purge.h). */
+void hak_state_purge(hak_superslab_t *super, uint32_t units);
 
 /* The index of a unit in the tables of its superslab. */
 HAK_FAST_PATH unsigned hak_state_place(size_t unit) { return unit % HAK_SUPERSLAB_UNITS_MAX; }

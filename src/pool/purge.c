@@ -238,6 +238,12 @@ static uint32_t claim(hak_superslab_t *super, size_t bytes) {
     return claimed;
 }
 
+static _Atomic(hak_purge_pages_watcher_t) purge_watcher;
+
+HAK_BEHIND void hak_pool_set_purge_watcher(hak_purge_pages_watcher_t watcher) {
+    hak_store_release(&purge_watcher, watcher); /* partner: purge_superslab */
+}
+
 /* Purges one superslab, as far as the budget allows; returns the number of units that are zero
  * now. It claims the free units under the lock and purges them without it, so that no request
  * waits for the kernel; meanwhile they count as used. Lock held. */
@@ -247,6 +253,9 @@ static unsigned purge_superslab(hak_superslab_t *super, unsigned *splits, hak_bu
     hak_gate_enter(); /* until the claim ends: in the child of a fork it would never end */
     hak_lock_release(&hak_pool_lock);
     uint32_t clean = purge_units(super, claimed, *splits);
+    /* Partner: hak_pool_set_purge_watcher. */
+    const hak_purge_pages_watcher_t watcher = hak_load_acquire(&purge_watcher);
+    if (HAK_UNLIKELY(watcher != NULL)) watcher(super, clean);
     hak_lock_acquire(&hak_pool_lock);
     hak_gate_leave();
     unsigned units = clean ? hak_bit_count(clean) : 0;

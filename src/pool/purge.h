@@ -8,6 +8,11 @@
  * set. If the budget is not spent afterwards, no such unit is left. */
 size_t hak_pool_purge_piece(uint32_t delay_ms, bool all, hak_budget_t *budget);
 
+/* The watcher is a function of a higher layer. It is called for units of a superslab, a bit each, whose pages have gone
+ * back, before any thread can take them. Set once. */
+typedef void (*hak_purge_pages_watcher_t)(hak_superslab_t *super, uint32_t units);
+void hak_pool_set_purge_watcher(hak_purge_pages_watcher_t watcher);
+
 /* Milliseconds from one round of partial release to the next while no slab is taken or given; 0
  * when there are no rounds. */
 uint64_t hak_pool_round_ms(void);

@@ -34,6 +34,12 @@ void use_both_paths(void) {
     process_end_thread();
 }
 
+/* Units whose pages go beside the start of the path. */
+void use_and_trim(void) {
+    program_malloc_all(16, 3, PAGES);
+    program_free_all(16, 3);
+    hakmem_malloc_trim(0);
+}
 /* Blocks of malloc are deleted, which a library with operators of its own explains (an edit of mutants.py). */
 void delete_malloced(void) {
     program_malloc_all(0, 2, SMALL);

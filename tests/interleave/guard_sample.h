@@ -5,6 +5,7 @@ void hardened(void);
 void hardened_on_an_old_kernel(void);
 void before_the_hardened_path(void);
 void use_both_paths(void);
+void use_and_trim(void);
 void delete_malloced(void);
 void delete_malloced_too(void);
 void use_nothing(void);

@@ -67,7 +67,6 @@ static hak_unit_t units[UNIT + 1] = {[UNIT] = {.owner = 1, .base = shared.block}
 
 void hak_region_each_superslab(void (*visit)(hak_superslab_t *super, void *context),
                                void *context) {
-    shared.super.units = units;
     visit(&shared.super, context);
 }
 void hak_huge_each(hak_mapping_visitor_t visit, void *context) { (void)visit, (void)context; }
@@ -97,9 +96,19 @@ bool hak_os_unmap(void *addr, size_t size) {
 }
 void hak_os_name(void *addr, size_t size, const char *name) { (void)addr, (void)size, (void)name; }
 
+/* An array of the class below has one page. Its other words are 0 all the time. */
+size_t hak_os_page_size(void) { return HAK_BLOCKS_FEW * sizeof(uint32_t); }
+bool hak_os_purge(void *addr, size_t size) {
+    EXPLORE_CHECK(size == hak_os_page_size(), "%zu bytes are purged", size);
+    hak_store_relaxed((_Atomic uint32_t *)addr + ONE, 0);
+    return true;
+}
+
 /* ---- Blocks of a class ----------------------------------------------------------------------- */
 
 static void prepare(void) {
+    units[0].base = shared.block - (size_t)UNIT * HAK_UNIT_SIZE;
+    shared.super.units = units;
     hak_map.states = (uintptr_t)near_arrays;
     hak_map.states_end = UNIT + 1;
     for (unsigned i = 0; i < HAK_STATE_LEVELS; i++)
@@ -149,6 +158,39 @@ static void resize_one(void) {
 static void prepare_given(void) {
     prepare();
     give(ONE);
+}
+
+static void prepare_freed(void) {
+    prepare_given();
+    free_one();
+}
+/* The unit gets another slab after its pages have gone. A free of the old block that comes late is one of the new
+ * block; or of none. */
+static void purge_and_give(void) {
+    hak_state_purge(&shared.super, (uint32_t)1 << UNIT);
+    give_one();
+}
+static void free_late(void) {
+    _Atomic uint32_t *at = hak_state_word(UNIT, &info, ONE);
+    uint32_t word = hak_load_relaxed(at);
+    if (hak_state_claim(at, &word)) hak_add_relaxed(&shared.freed, 1);
+}
+
+/* A block that was allocated before the path was on. */
+static void prepare_old(void) {
+    prepare();
+    EXPLORE_CHECK(hak_state_make(UNIT, &info, ONE) != NULL, "no word");
+}
+static void free_old(void) {
+    _Atomic uint32_t *at = hak_state_word(UNIT, &info, ONE);
+    const uint32_t word = hak_load_relaxed(at);
+    if (hak_state_of(word) == HAK_STATE_NEVER && hak_state_claim_old(at, word))
+        hak_add_relaxed(&shared.freed, 1);
+}
+static void old_is_freed_once(void) {
+    uint32_t word = hak_load_relaxed(hak_state_word(UNIT, &info, ONE));
+    EXPLORE_CHECK(shared.freed == 1, "an old block is freed %u times", shared.freed);
+    EXPLORE_CHECK(word == HAK_STATE_FRESH, "an old block that is freed is in state %#x", word);
 }
 
 static void freed_once(void) {
@@ -276,6 +318,11 @@ static const explore_scenario_t scenarios[] = {
     {"two frees and a resize",
      prepare_given,
      {free_one, resize_one, free_one},
+     CHECKED(freed_once)},
+    {"two frees of an old block", prepare_old, {free_old, free_old}, CHECKED(old_is_freed_once)},
+    {"a late free beside a unit whose pages go",
+     prepare_freed,
+     {free_late, purge_and_give},
      CHECKED(freed_once)},
     {"the first two blocks of a superslab",
      prepare,
