@@ -15,6 +15,10 @@
 #include "thread/cache_budget.h"
 
 enum { SHARDS = 8, GROUPS = HAK_SHARDS_MAX / SHARDS, TELLING = INT_MAX };
+/* Threads that a group takes beyond its share before others go to the next one. A program makes its threads one after
+ * another, and each counts where it runs: with fewer, the first groups send some of them away while few threads have
+ * begun, and a thread whose home is another CPU's shard stays there. */
+enum { SLACK = 2 * SHARDS };
 
 /* threads = sum over `homes`, while no thread starts; threads <= told, and threads > told / 2 unless both
  * are 0. */
@@ -198,8 +202,7 @@ hak_seat_t hak_group_choose(void) {
     const unsigned count = hak_shard_homes(), cpu = hak_shard_here() % count;
     const bool mixes = count > SHARDS && hak_option(HAK_OPTION_SHARD_MIX);
     hak_seat_t seat = {.shard = cpu, .count = count};
-    if (!enter(cpu / SHARDS, count, mixes ? 1 + SHARDS / 2 : UINT_MAX))
-        seat.shard = enter_next(cpu, count);
+    if (!enter(cpu / SHARDS, count, mixes ? SLACK : UINT_MAX)) seat.shard = enter_next(cpu, count);
     if (seat.shard < SHARDS || hak_shard_open(seat.shard) == seat.shard) return seat;
     hak_group_give_up(seat);
     seat.shard = 0; /* there is no memory for that one */

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "commit/commit.h"
 #include "hakmem.h"
@@ -471,15 +472,17 @@ static void run_threads(void) {
 }
 
 /* 300 threads and main have a shard each as far as there are any, the second time, too, when their
- * caches served other threads before; and what they free comes back to its own shard. */
+ * caches served other threads before; and what they free comes back to its own shard. They begin on the few CPUs of this
+ * machine: the groups of these take 16 threads beyond their share (SLACK in thread/home_group.c). */
 static void threads_spread_over_all_shards(void **state) {
     (void)state;
+    const unsigned last_group = ((unsigned)sysconf(_SC_NPROCESSORS_CONF) - 1) / 8;
     for (unsigned round = 0; round < 2; round++) {
         run_threads();
         threads_at[hak_thread_cache()->shard]++;
         for (unsigned i = 0; i < HAK_SHARDS_MAX; i++)
-            REQUIRE(threads_at[i] == 1 || threads_at[i] == 2, "%u threads at home in shard %u",
-                    threads_at[i], i);
+            REQUIRE(threads_at[i] >= 1 && threads_at[i] <= (i / 8 <= last_group ? 6 : 2),
+                    "%u threads at home in shard %u", threads_at[i], i);
         assert_int_equal(shards_made(), HAK_SHARDS_MAX);
         assert_int_equal(hak_verify(), 0);
     }
