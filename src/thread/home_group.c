@@ -122,11 +122,11 @@ static hak_cache_t *pop(group_t *group, _Atomic(hak_cache_t *) *stack) {
     return cache;
 }
 
-/* Takes a cache that holds blocks, the last one of CPU `cpu` if it can: its lines are in that CPU's caches. Lock
- * held. */
-static hak_cache_t *pop_holding(group_t *group, unsigned cpu) {
+/* Takes a cache that holds blocks: the last one of CPU `cpu`, whose lines are in that CPU's caches, or of one of the
+ * `cpus` - 1 next ones. Lock held. */
+static HAK_OUT_OF_LINE hak_cache_t *pop_holding(group_t *group, unsigned cpu, unsigned cpus) {
     hak_cache_t *cache = NULL;
-    for (unsigned i = 0; i < SHARDS && !cache; i++)
+    for (unsigned i = 0; i < cpus && !cache; i++)
         cache = pop(group, &group->holding[(cpu + i) % SHARDS]);
     return cache;
 }
@@ -148,7 +148,7 @@ static HAK_NEXT hak_cache_t *pop_of_all(unsigned number, bool any) {
         if (!empty && !has_holding(group)) continue;
         HAK_HOLD(&group->lock);
         if (empty) cache = pop(group, &group->empty);
-        if (!cache) cache = pop_holding(group, 0);
+        if (!cache) cache = pop_holding(group, 0, SHARDS);
         if (cache) hak_gate_take(&cache->post);
     }
     return cache;
@@ -197,17 +197,22 @@ static HAK_BEHIND unsigned enter_next(unsigned shard, unsigned count) {
     return hak_max((size_t)number * SHARDS, near.first);
 }
 
+/* Makes the shard of a seat; without memory for it the first one, which exists. */
+static HAK_BEHIND hak_seat_t open_seat(hak_seat_t seat) {
+    if (hak_shard_open(seat.shard) == seat.shard) return seat;
+    hak_group_give_up(seat);
+    seat.shard = 0;
+    add(&first, 1u);
+    return seat;
+}
+
 hak_seat_t hak_group_choose(void) {
     hak_nodes_begin();
     const unsigned count = hak_shard_homes(), cpu = hak_shard_here() % count;
     const bool mixes = count > SHARDS && hak_option(HAK_OPTION_SHARD_MIX);
     hak_seat_t seat = {.shard = cpu, .count = count};
     if (!enter(cpu / SHARDS, count, mixes ? SLACK : UINT_MAX)) seat.shard = enter_next(cpu, count);
-    if (seat.shard < SHARDS || hak_shard_open(seat.shard) == seat.shard) return seat;
-    hak_group_give_up(seat);
-    seat.shard = 0; /* there is no memory for that one */
-    add(&first, 1u);
-    return seat;
+    return HAK_LIKELY(seat.shard < SHARDS) ? seat : open_seat(seat);
 }
 
 void hak_group_give_up(hak_seat_t seat) { add(group_of(seat.shard), -1u); }
@@ -272,20 +277,35 @@ void hak_group_join(hak_cache_t *cache, hak_seat_t seat) {
     count_home(group, cache, home);
 }
 
-hak_cache_t *hak_group_take(hak_seat_t seat) {
+/* The CPUs of the group whose caches with blocks a start may take: all, or only its own. Each line and each block of
+ * another CPU's cache would move here. So on a large machine it takes none while there are few, less than one for each two
+ * CPUs or threads: that of its own CPU is still on its way, since a thread begins before the one before it has ended.
+ * Lock held. */
+static HAK_BEHIND unsigned cpus_asked(const group_t *group, hak_seat_t seat, bool any) {
+    const unsigned homes = homes_in(seat.shard / SHARDS, seat.count);
+    any = any || group->full >= hak_min(homes, hak_load_relaxed(&group->threads)) / 2;
+    return any ? SHARDS : 1;
+}
+
+static HAK_BEHIND hak_cache_t *take_elsewhere(hak_seat_t seat, unsigned cpus) {
+    hak_cache_t *cache = cpus == SHARDS ? pop_of_all(seat.shard / SHARDS, true) : NULL;
+    if (cache) hak_group_join(cache, seat);
+    return cache;
+}
+
+hak_cache_t *hak_group_take(hak_seat_t seat, bool any) {
     group_t *group = group_of(seat.shard);
     hak_cache_t *cache;
+    unsigned cpus = SHARDS;
     hak_lock_acquire(&group->lock);
-    cache = pop_holding(group, seat.shard);
+    if (HAK_UNLIKELY(seat.count > SHARDS)) cpus = cpus_asked(group, seat, any);
+    cache = pop_holding(group, seat.shard, cpus);
     if (!cache) cache = pop(group, &group->empty);
     const unsigned home = cache ? home_of(group, cache, seat) : 0;
     if (cache) count_home(group, cache, home);
     hak_lock_release(&group->lock);
     if (cache) move_in(cache, home); /* it is the caller's; others wait for the lock */
-    if (cache || groups_of(hak_shard_count()) == 1) return cache;
-    cache = pop_of_all(seat.shard / SHARDS, true);
-    if (cache) hak_group_join(cache, seat);
-    return cache;
+    return cache || hak_shard_count() <= SHARDS ? cache : take_elsewhere(seat, cpus);
 }
 
 bool hak_group_has_waiting(void) {
@@ -295,13 +315,20 @@ bool hak_group_has_waiting(void) {
 
 /* ---- Ends ------------------------------------------------------------------------------------ */
 
-bool hak_group_may_keep(const hak_cache_t *cache) {
+/* One for each CPU and, on a large machine, those that cpus_asked lets starts make. */
+static HAK_BEHIND unsigned full_most(const hak_cache_t *cache) {
     const unsigned count = hak_shard_homes(), shard = hak_min(cache->shard, count - 1);
     const unsigned homes = homes_in(shard / SHARDS, count);
+    const unsigned most = (hak_os_cpu_count() * homes + count - 1) / count;
+    return count > SHARDS ? most + most / 2 : most;
+}
+
+bool hak_group_may_keep(const hak_cache_t *cache) {
     group_t *group = group_of(cache->shard);
+    const unsigned most = full_most(cache);
     HAK_HOLD(&group->lock);
     const uint32_t process = hak_gate_process();
-    const bool keeps = group->full < (hak_os_cpu_count() * homes + count - 1) / count;
+    const bool keeps = group->full < most;
     group->full += keeps;
     group->ending += keeps;
     settle(group, process);
@@ -402,7 +429,7 @@ static HAK_BEHIND size_t check_stack(hak_check_t *check, const group_t *group,
     return count;
 }
 
-/* Walks over the waiting caches with blocks: at most one for each CPU. `ending` is -1 in the child of a
+/* Walks over the waiting caches with blocks: full_most of them at most. `ending` is -1 in the child of a
  * fork that interrupted a thread's end, until that is over. If the fork interrupted the walk, the child
  * has counted anew meanwhile. */
 static void check_full(hak_check_t *check, const group_t *group) {

@@ -11,7 +11,8 @@
  *           which has its lines and blocks: a thread on that CPU takes such a one first. If none
  *           waits: take one of another group under that group's lock, or a lost or a new one; then
  *           join under the lock of the chosen group. Before a new one is made, it looks for one whose
- *           thread ended without a word (silent_exit.h)
+ *           thread ended without a word (silent_exit.h). On more CPUs than one group has, a new one also
+ *           comes before one with blocks of another CPU, while few of these wait
  *   join    The cache gets its home in the group, the number of its thread, and its post is taken. Of a cache that
  *           waited here the lock protects only that its thread counts, and the post: what only its new thread
  *           writes comes when the lock is free again. A lost one has all of it before its post is taken
@@ -59,8 +60,9 @@ typedef struct {
 hak_seat_t hak_group_choose(void);
 void hak_group_give_up(hak_seat_t seat);
 
-/* Takes a waiting cache and joins; NULL when none waits. */
-hak_cache_t *hak_group_take(hak_seat_t seat);
+/* Takes a waiting cache and joins; NULL when none waits. On a large machine, unless `any`, also NULL when those that
+ * wait have blocks, are another CPU's, and are few: then a new cache moves fewer lines. */
+hak_cache_t *hak_group_take(hak_seat_t seat, bool any);
 void hak_group_join(hak_cache_t *cache, hak_seat_t seat);
 
 /* True when a cache seems to wait in the group of the CPU. */

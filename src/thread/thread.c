@@ -218,7 +218,7 @@ static hak_cache_t *find_cache(void) {
  * overwritten below. A fork finds the cache with its thread. */
 static hak_cache_t *acquire_cache(bool waiting) {
     const hak_seat_t seat = hak_group_choose();
-    hak_cache_t *new = take_abandoned(), *cache = new ? new : hak_group_take(seat);
+    hak_cache_t *new = take_abandoned(), *cache = new ? new : hak_group_take(seat, waiting);
     if (!cache && !waiting) cache = new = find_cache();
     if (new) hak_group_join(new, seat); /* a waiting one has */
     if (!cache) hak_group_give_up(seat);

@@ -104,13 +104,15 @@ static void start(void) {
     const unsigned self = explore_thread();
     hak_gate_enter();
     const hak_seat_t seat = hak_group_choose();
-    hak_cache_t *cache = hak_group_take(seat);
+    hak_cache_t *cache = hak_group_take(seat, false);
     if (!cache && model.looks && (cache = hak_silent_exit_take()) != NULL) {
         EXPLORE_CHECK(number_of(self) == DEAD, "a cache is taken from a thread at another place");
         EXPLORE_CHECK(cache >= &caches[model.left], "a cache is taken that is to stay");
         model.threads--;
         hak_group_join(cache, seat);
     }
+    if (!cache && atomic_load(&shared.made) >= model.most) /* no memory for a new one */
+        cache = hak_group_take(seat, true);
     if (!cache) {
         unsigned number = atomic_fetch_add(&shared.made, 1);
         EXPLORE_CHECK(number < model.most, "a cache waits, and another one is made");
@@ -397,7 +399,7 @@ static void all_is_there(void) {
     if (model.looks && caches[0].tid == DEAD) seen[0] = true;
     for (unsigned i = 0; i < EXPLORE_THREADS_MAX; i++)
         if (model.own[i]) seen[model.own[i] - caches] = true;
-    for (hak_cache_t *cache; (cache = hak_group_take(hak_group_choose())) != NULL;) {
+    for (hak_cache_t *cache; (cache = hak_group_take(hak_group_choose(), true)) != NULL;) {
         EXPLORE_CHECK(!seen[cache - caches], "a cache waits twice, or while it has a thread");
         seen[cache - caches] = true;
     }
@@ -413,7 +415,7 @@ static void fork_here(void) {
     hak_group_forget_others(NULL);
     hak_group_check(&check, CACHES);
     for (unsigned i = 0; i < CACHES; i++) lost += hak_load_relaxed(&caches[i].post.process) != 0;
-    while (hak_group_take(hak_group_choose())) waiting++;
+    while (hak_group_take(hak_group_choose(), true)) waiting++;
     EXPLORE_CHECK(waiting + lost == atomic_load(&shared.made), "%u caches wait, %u are lost",
                   waiting, lost);
 }
