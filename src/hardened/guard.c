@@ -49,16 +49,25 @@ static void uncharge(void) {
     hak_commit_release(HAK_UNIT_SIZE);
 }
 
-bool hak_guard_unit_make(void *unit) {
-    hak_gate_enter(); /* no check and no fork between the two counts */
-    const hak_guard_t guard = unit ? hak_guard_set(unit, HAK_UNIT_SIZE) : HAK_GUARD_NONE;
-    if (guard == HAK_GUARD_ADVISED ||
-        (guard == HAK_GUARD_MAPPED && hak_os_purge(unit, HAK_UNIT_SIZE)))
-        uncharge();
-    hak_gate_leave();
-    if (guard != HAK_GUARD_NONE) return true;
-    hak_add_relaxed(&unit_count, -1u);
+/* Makes a guard whose pages, if *gone, are given back. The kernel takes those of a guard by advice. Those of one by mprotect
+ * go before: a purge may write to them. */
+static bool make(void *unit, bool *gone) {
+    *gone = hak_os_guard(unit, HAK_UNIT_SIZE);
+    if (HAK_LIKELY(*gone)) return true;
+    *gone = hak_os_purge(unit, HAK_UNIT_SIZE);
+    if (protect(unit, HAK_UNIT_SIZE)) return true;
+    hak_add_relaxed(&hak_guard_stats.not_made, 1);
     return false;
+}
+
+bool hak_guard_unit_make(void *unit) {
+    bool gone;
+    hak_gate_enter(); /* no check and no fork between the two counts */
+    const bool is_made = unit && make(unit, &gone);
+    if (is_made && gone) uncharge();
+    hak_gate_leave();
+    if (!is_made) hak_add_relaxed(&unit_count, -1u);
+    return is_made;
 }
 
 size_t hak_guard_units_uncharged(void) {
