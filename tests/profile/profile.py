@@ -461,7 +461,7 @@ def case_culprit(library, program, command):
             shown = harness.must_run([command, "stat", str(process.pid), "--json", "--map"])
             looked = state.read(shown.out.decode(), "stat")
             told = words.warnings(None, looked[0])
-            if told:
+            if told and int(told[0].split(" ")[0]) >= 50:  # a map from before has fewer pages of the phase
                 break
             signal.sigtimedwait([], 0.1)
         process.send_signal(signal.SIGUSR2)
