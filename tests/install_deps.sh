@@ -2,7 +2,7 @@
 # Installs what the tests need, or names it and fails: no test is skipped for want of a package.
 # With the word "build": what it takes to build them, and to run those that need no other program;
 # with the word "packages": what the tests of packages need beside that; with the word "long": all that the
-# long doses need, a compiler and an emulator for another machine among it.
+# long doses need, a compiler and emulators of other machines among it.
 set -eu
 case ${1:-} in -*) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;; esac
 here=$(cd "$(dirname "$0")" && pwd)
@@ -25,7 +25,7 @@ fi
 cross=''
 if [ "${1:-}" = long ]; then
     cross='aarch64-linux-gnu-gcc=gcc-aarch64-linux-gnu aarch64-linux-gnu-g++=g++-aarch64-linux-gnu
-        qemu-aarch64=qemu-user'
+        qemu-aarch64=qemu-user qemu-system-x86_64=qemu-system-x86 busybox=busybox-static cpio=cpio'
 fi
 
 # A package of a server starts it when it is installed. Here nothing may be left running.
