@@ -207,7 +207,7 @@ HAK_FAST_PATH bool matches(const char *function, size_t size, hak_origin_t origi
     return !hak_hardened.match ||
            HAK_LIKELY(origin == hak_hardened_origin_of(function) &&
                       (said == (size_t)HAK_ANY_SIZE || said == size)) ||
-           hak_hardened_may_mix(function, origin);
+           hak_hardened_matches_mixed(function, size, origin, said);
 }
 
 /* Frees an old block (hardened_spot.h); false if another thread has just freed it. */

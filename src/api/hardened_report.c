@@ -2,6 +2,7 @@
 #include "api/hardened_report.h"
 
 #include "api/block.h"
+#include "api/block_record.h"
 #include "api/block_report.h"
 #include "error/error.h"
 #include "hardened/empty.h"
@@ -9,8 +10,8 @@
 
 static const char *const allocators[] = {"malloc", "operator new", "operator new[]"};
 
-/* "No" is not kept: the library may come later. */
-bool hak_hardened_may_mix(const char *function, hak_origin_t origin) {
+/* True if the two functions may be mixed. "No" is not kept: the library may come later. */
+static HAK_SLOW_PATH bool may_mix(const char *function, hak_origin_t origin) {
     /* What these call themselves are the program's operators. */
     static const char runtimes[] = "libstdc++.so\0libc++\0";
     static _Atomic bool may;
@@ -19,6 +20,13 @@ bool hak_hardened_may_mix(const char *function, hak_origin_t origin) {
     if (!hak_load_relaxed(&may) && hak_os_others_define("_Znwm", runtimes))
         hak_store_relaxed(&may, true);
     return hak_load_relaxed(&may);
+}
+
+bool hak_hardened_matches_mixed(const char *function, size_t size, hak_origin_t origin,
+                                size_t said) {
+    /* The C++ runtime takes a byte for an object of none. */
+    const bool is_size = said == (size_t)HAK_ANY_SIZE || hak_max(said, 1) == hak_max(size, 1);
+    return is_size && may_mix(function, origin);
 }
 
 void hak_hardened_report_mismatch(const char *function, const void *block, size_t size,
@@ -50,7 +58,7 @@ void hak_hardened_report_pointer(const char *function, const void *pointer) {
 
 void hak_hardened_report_wrong(const char *function, const void *block, size_t size,
                                hak_origin_t origin, size_t said) {
-    if (origin != hak_hardened_origin_of(function))
+    if (origin != hak_hardened_origin_of(function) && !may_mix(function, origin))
         hak_hardened_report_mismatch(function, block, size, origin);
     else
         report_size(function, block, size, said);

@@ -16,8 +16,10 @@ HAK_FAST_PATH hak_origin_t hak_hardened_origin_of(const char *function) {
 
 /* True if a block of malloc may be freed by operator delete, or one of operator new by free, because another loaded file
  * has operators of its own. A library that was linked with the C++ runtime in it may call those: they take blocks from
- * malloc. The program deletes such a block by the operators of HAKMEM. That is right, but looks like a mistake. */
-HAK_SLOW_PATH bool hak_hardened_may_mix(const char *function, hak_origin_t origin);
+ * malloc. The program deletes such a block by the operators of HAKMEM. That is right, but looks like a mistake. The
+ * size has to match all the same. */
+HAK_SLOW_PATH bool hak_hardened_matches_mixed(const char *function, size_t size,
+                                              hak_origin_t origin, size_t said);
 
 /* The block was allocated by a function that does not match. */
 HAK_SLOW_PATH void hak_hardened_report_mismatch(const char *function, const void *block,

@@ -63,12 +63,19 @@ void misuse_beside_library(const void *path) {
     ::operator delete(array);
 }
 
-void must_report(void (*body)(const void *), const void *context, const char *what) {
+void say_wrong_size(const void *path) {
+    use_library(path);
+    void *volatile block = std::malloc(24);
+    ::operator delete(block, 25);
+}
+
+void must_report(void (*body)(const void *), const void *context, const char *what,
+                 const char *line = "wrong function") {
     child_end end;
     child_run(body, context, 20, &end);
     CHECK(WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGABRT, "%s: status %x", what,
           static_cast<unsigned>(end.status));
-    CHECK(std::strstr(end.err, "wrong function") != nullptr, "%s: '%s'", what, end.err);
+    CHECK(std::strstr(end.err, line) != nullptr, "%s: '%s'", what, end.err);
 }
 
 } // namespace
@@ -80,5 +87,7 @@ int main(int argc, char **argv) {
     must_report(free_new, nullptr, "free of a block of new");
     child_must_succeed(use_library, argv[1], 20, "a library with its own operators");
     must_report(misuse_beside_library, argv[1], "delete of a block of new[]");
+    must_report(say_wrong_size, argv[1], "delete of a block of malloc, and of another size",
+                "wrong size");
     return 0;
 }
