@@ -66,6 +66,19 @@ static HAK_BEHIND void ask_again(hak_superslab_t *super) {
     hak_lists_insert(super);
 }
 
+static _Atomic(hak_purge_pages_watcher_t) purge_watcher;
+
+HAK_BEHIND void hak_pool_set_purge_watcher(hak_purge_pages_watcher_t watcher) {
+    hak_store_release(&purge_watcher, watcher); /* partner: tell_watcher */
+}
+
+/* Tells which units' pages have gone. No thread can take them yet: they are claimed, or the pool lock is held. */
+static void tell_watcher(hak_superslab_t *super, uint32_t units) {
+    /* Partner: hak_pool_set_purge_watcher. */
+    const hak_purge_pages_watcher_t watcher = hak_load_acquire(&purge_watcher);
+    if (HAK_UNLIKELY(watcher != NULL)) watcher(super, units);
+}
+
 /* Unmaps a wholly free superslab. If it stays mapped, only its place in the lists has changed.
  * Under the lock. */
 static hak_region_answer_t unmap(hak_superslab_t *super) {
@@ -80,6 +93,7 @@ static hak_region_answer_t unmap(hak_superslab_t *super) {
     }
     ask_again(hak_region_superslab_before(super));
     ask_again(hak_region_is_mapped(super + 1) ? super + 1 : NULL);
+    tell_watcher(super, super->dirty);
     super->dirty = 0;
     hak_pool_add(0, -(size_t)dirty_units);
     hak_commit_release((size_t)dirty_units << HAK_UNIT_SHIFT);
@@ -238,12 +252,6 @@ static uint32_t claim(hak_superslab_t *super, size_t bytes) {
     return claimed;
 }
 
-static _Atomic(hak_purge_pages_watcher_t) purge_watcher;
-
-HAK_BEHIND void hak_pool_set_purge_watcher(hak_purge_pages_watcher_t watcher) {
-    hak_store_release(&purge_watcher, watcher); /* partner: purge_superslab */
-}
-
 /* Purges one superslab, as far as the budget allows; returns the number of units that are zero
  * now. It claims the free units under the lock and purges them without it, so that no request
  * waits for the kernel; meanwhile they count as used. Lock held. */
@@ -253,9 +261,7 @@ static unsigned purge_superslab(hak_superslab_t *super, unsigned *splits, hak_bu
     hak_gate_enter(); /* until the claim ends: in the child of a fork it would never end */
     hak_lock_release(&hak_pool_lock);
     uint32_t clean = purge_units(super, claimed, *splits);
-    /* Partner: hak_pool_set_purge_watcher. */
-    const hak_purge_pages_watcher_t watcher = hak_load_acquire(&purge_watcher);
-    if (HAK_UNLIKELY(watcher != NULL)) watcher(super, clean);
+    tell_watcher(super, clean);
     hak_lock_acquire(&hak_pool_lock);
     hak_gate_leave();
     unsigned units = clean ? hak_bit_count(clean) : 0;
