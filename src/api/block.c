@@ -7,8 +7,8 @@
 #include "large/large.h"
 #include "region/region.h"
 
-/* A pointer outside the heap: a huge block, an address in one, memory that was a block once, or
- * foreign memory. */
+/* For a pointer outside the heap: it begins a huge block, lies inside one, lies in a former block, or
+ * is foreign. */
 static void look_outside(hak_block_t *block, const void *pointer) {
     block->kind = HAK_KIND_FOREIGN;
     block->size = hak_huge_size(pointer);
@@ -22,7 +22,7 @@ static void look_outside(hak_block_t *block, const void *pointer) {
     }
 }
 
-/* Finds the block around an address of a slab, or the one in use of a large heap. */
+/* Finds the block that contains an address; in a large heap only a block in use. */
 static bool find_block(hak_block_t *block, const void *pointer) {
     if (block->class_index == HAK_CLASS_LARGE)
         return hak_large_find(pointer, &block->start, &block->size);
@@ -44,7 +44,7 @@ hak_block_t hak_block_in(hak_place_t place, const void *pointer) {
         return block;
     } else if (!find_block(&block, pointer)) {
         block.kind = is_cached ? HAK_KIND_FOREIGN : HAK_KIND_FREED;
-        block.start = NULL; /* hak_large_find may have stored that of a freed block */
+        block.start = NULL; /* hak_large_find may have stored a freed block */
         block.size = 0;
     } else if (block.start != pointer) {
         block.kind = HAK_KIND_INSIDE;

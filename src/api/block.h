@@ -31,7 +31,7 @@ HAK_FAST_PATH hak_place_t hak_block_place(const void *pointer) {
 
 typedef struct {
     hak_kind_t kind;
-    unsigned class_index; /* as in hak_place_t, and the next */
+    unsigned class_index; /* as in hak_place_t, as is `unit` */
     hak_unit_t *unit;
     void *start; /* of the block; NULL when FREED or FOREIGN */
     size_t size; /* usable bytes; 0 when FOREIGN, or when FREED and the size is unknown */
@@ -46,7 +46,7 @@ HAK_FAST_PATH bool hak_block_usable(const hak_block_t *block) {
 }
 
 /* True when a debug record at the block's start may belong to the block, or to the previous block
- * there. False in a slab of tiny blocks, since the record may belong to an older mid block that
- * began at the same address; for a fine block of at most HAK_TINY_MAX bytes, since others begin in
- * the same 2 KiB; and outside the region. */
+ * there. False outside the region; in a slab of tiny blocks, where the record may belong to an older
+ * mid block that began at the same address; and for a fine block of at most HAK_TINY_MAX bytes, since
+ * other blocks begin in the same 2 KiB. */
 bool hak_block_has_record(const hak_block_t *block);

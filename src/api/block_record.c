@@ -11,7 +11,7 @@ void *hak_block_record(void *start, size_t size, const void *site) {
     if (hak_block_has_record(&block))
         hak_record_open(start, size, site);
     else if (block.kind == HAK_KIND_LARGE)
-        hak_record_close(start); /* a block of a heap has become too short for one where it was */
+        hak_record_close(start); /* a fine block that has shrunk too far for a record */
     return start;
 }
 

@@ -4,8 +4,8 @@
 
 #include "api/block.h"
 
-/* Reports a pointer that is not the start of a block in use, or is that of a block that was freed
- * twice. */
+/* Reports a pointer that is not the start of a block in use, or whose block is freed a second
+ * time. */
 HAK_SLOW_PATH void hak_block_report(const char *function, const void *pointer,
                                     const hak_block_t *block);
 

@@ -10,21 +10,21 @@
 #include "large/fine_grain.h"
 #include "large/large.h"
 
-/* A block, or what is left of one. */
+/* The block, or the free memory, in which an address lies. */
 typedef struct {
     const char *start; /* NULL: not known */
     size_t size;
     bool is_free;
 } range_t;
 
-/* Takes in the state word, or the note, of a block that the hardened path has allocated. */
+/* Applies the state word of a block that the hardened path has allocated. */
 static void refine(range_t *range, uint64_t word) {
     if (hak_state_of(word) == HAK_STATE_NEVER) return;
     range->is_free = hak_state_of(word) == HAK_STATE_FREE;
     if (!range->is_free && hak_hardened.canary) range->size = hak_state_size(word);
 }
 
-/* The block of a slab at an address. Behind the last block and before the first one there is none. */
+/* The block of a slab that contains an address. None does before the first block or behind the last. */
 static range_t in_slab(const char *pointer, unsigned class_index) {
     const hak_class_t *info = &hak_classes[class_index];
     uint32_t offset = hak_block_offset((uintptr_t)pointer, info);

@@ -1,4 +1,4 @@
-/* free_sized.c: frees for which the caller says the size, as C23 defines them. operator delete with a size is in cxx.c. */
+/* free_sized.c: C23's frees to which the caller passes the size. operator delete with a size is in cxx.c. */
 #include <stdlib.h>
 
 #include "api/block.h"
@@ -7,8 +7,8 @@
 #include "api/valgrind.h"
 #include "hardened/hardened.h"
 
-/* The caller says the size. It is checked against the debug record, if there is one, on the hardened path, and in the
- * debug build. */
+/* The size is checked against the debug record, if there is one; also on the hardened path, and in the debug
+ * build. */
 void hakmem_free_sized(void *pointer, size_t size) {
 #if HAKMEM_DEBUG
     hak_block_t block = hak_block_of(pointer);

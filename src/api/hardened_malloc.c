@@ -43,8 +43,8 @@ HAK_FAST_PATH hak_quarantine_t *quarantine_of_thread(void) {
     return HAK_LIKELY(quarantine != NULL) ? quarantine : make_quarantine();
 }
 
-/* The quarantine for a path with all parts (`all`), NULL if not all are on; or for one that tests each part. NULL if
- * there is none yet. */
+/* The thread's quarantine; NULL if there is none yet. With `all`, for the path that has all parts: also NULL if not all
+ * are on. */
 HAK_FAST_PATH hak_quarantine_t *quarantine_for(bool all) {
     return all ? hak_cache->quick : hak_load_relaxed(&hak_cache->quarantine);
 }
@@ -202,7 +202,7 @@ void *hak_hardened_alloc(size_t size, size_t align, bool zero, hak_origin_t orig
 
 /* ---- free ---- */
 
-/* False when the freeing function, or the size that the caller says, does not match the block. */
+/* False when the freeing function, or the size that its caller passes, does not match the block. */
 HAK_FAST_PATH bool matches(const char *function, size_t size, hak_origin_t origin, size_t said) {
     return !hak_hardened.match ||
            HAK_LIKELY(origin == hak_hardened_origin_of(function) &&
@@ -227,7 +227,7 @@ static void free_empty(void *pointer, const char *function, size_t said) {
         hak_hardened_report_pointer(function, pointer);
 }
 
-/* Frees a pointer that is no block of a class. */
+/* Frees a block that has no class. */
 static HAK_OUT_OF_LINE void free_other(void *pointer, const char *function, size_t said) {
     if (hak_empty_has(pointer)) {
         free_empty(pointer, function, said);
@@ -265,7 +265,7 @@ static void purge_if_gave(hak_quarantine_t *quarantine) {
     hak_purge_tick_free(1);
 }
 
-/* The block is the caller's: its word went from USED to FREE. */
+/* The caller has claimed the block: it changed its word from USED to FREE. */
 static HAK_OUT_OF_LINE void keep_block(hak_entry_t entry, unsigned class_index) {
     void *block = entry.block;
     if (hak_hardened.zero) hak_zero(block, hak_classes[class_index].size, &hak_hardened.wide);
@@ -278,7 +278,7 @@ static HAK_OUT_OF_LINE void keep_block(hak_entry_t entry, unsigned class_index) 
     purge_if_gave(quarantine);
 }
 
-/* Frees a block that is not in use, for all that its state says. It is old, or the free is a mistake. */
+/* Frees a block whose state is not USED: it is an old block, or the free is a mistake. */
 static HAK_SLOW_PATH void free_unused(void *pointer, const char *function, const hak_spot_t *spot) {
     if (!hak_spot_is_old(pointer, spot) || !release_old(pointer, spot))
         hak_hardened_report_pointer(function, pointer);
@@ -327,14 +327,14 @@ static HAK_OUT_OF_LINE void leave(hak_quarantine_t *quarantine, char *block, _At
     purge_if_gave(quarantine);
 }
 
-/* Puts a block into the quarantine, whatever its length. */
+/* Puts a block into a quarantine of any length. */
 HAK_FAST_PATH hak_rest_t exchange(hak_quarantine_t *quarantine, hak_rest_t rest) {
     uint32_t at = hak_hardened.random ? hak_random_next(&quarantine->random) : quarantine->at++;
     return hak_quarantine_exchange(quarantine, rest, at & hak_hardened.quarantine_mask);
 }
 
-/* With all parts: zeroes a light block; false for any other one. One comparison tells that a block is light and
- * wide. */
+/* With all parts: zeroes a light block; false for any other one. One comparison finds that a block is both light
+ * and wide. */
 HAK_FAST_PATH bool zero_light(void *block, size_t size) {
     if (size <= 32) {
         hak_zero(block, size, &hak_hardened.wide);
@@ -347,8 +347,8 @@ HAK_FAST_PATH bool zero_light(void *block, size_t size) {
     return true;
 }
 
-/* Frees a block of a class without colours: others have no words at the level of their free list. Nothing has
- * changed before the swap, so free_any can begin anew. */
+/* Frees a block of a class without colours; for any other class there are no words at the level of its free list.
+ * Nothing changes before the swap, so free_any can begin anew. */
 HAK_FAST_PATH void free_of_list(hak_quarantine_t *quarantine, hak_free_list_t *list, size_t unit,
                                 void *pointer, const char *function, size_t said, bool all) {
     _Atomic uint32_t *at = hak_state_words(unit, list->level);
@@ -405,7 +405,7 @@ static HAK_OUT_OF_LINE void free_parts_by(void *pointer, const char *function, s
     free_small(pointer, function, said, false);
 }
 
-/* True for a block in use that will stay so, since the function or the size does not match it. */
+/* True for a block in use whose free will be refused, since the function or the size does not match. */
 static HAK_BEHIND bool is_refused(const void *pointer, const char *function, size_t said) {
     hak_spot_t spot;
     if (hak_spot_find(pointer, &spot))

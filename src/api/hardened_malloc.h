@@ -20,12 +20,12 @@ void *hak_hardened_alloc(size_t size, size_t align, bool zero, hak_origin_t orig
                          const void *site);
 
 /* Free a block that is not NULL. The first serves free(). The other serves the public functions whose names are
- * "free...", "realloc", "operator delete" and "operator delete[]"; `size` is what the caller says the block has,
- * or HAK_ANY_SIZE. */
+ * "free...", "realloc", "operator delete" and "operator delete[]"; `size` is what their caller passes as the
+ * size, or HAK_ANY_SIZE. */
 void hak_hardened_free(void *pointer);
 void hak_hardened_free_by(void *pointer, const char *function, size_t size);
 
-/* free() as hak_free_at, in a thread whose cache has `quick`: `quarantine`. `offset` is that of the magazine. */
+/* As hak_free_at, for a thread whose cache has `quick`, which is `quarantine`; `offset`: of the magazine. */
 void hak_hardened_free_quick(void *pointer, size_t offset, size_t unit,
                              hak_quarantine_t *quarantine);
 

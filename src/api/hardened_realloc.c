@@ -94,7 +94,7 @@ static void *resize_big(void *block, uint64_t note, size_t size,
     return moved;
 }
 
-/* Makes a block shorter in place; false when it cannot. `what`: what is known of the block. */
+/* Makes a block shorter in place; false when it cannot. `what`: a hak_spot_t or a found_t. */
 typedef bool (*shorten_t)(void *block, const void *what, size_t size);
 
 static bool shorten_class(void *block, const void *spot, size_t size) {

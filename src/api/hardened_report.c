@@ -10,9 +10,9 @@
 
 static const char *const allocators[] = {"malloc", "operator new", "operator new[]"};
 
-/* True if the two functions may be mixed. "No" is not kept: the library may come later. */
+/* True if the two functions may be mixed. Only "yes" is kept: the library may be loaded later. */
 static HAK_SLOW_PATH bool may_mix(const char *function, hak_origin_t origin) {
-    /* What these call themselves are the program's operators. */
+    /* Calls of operators in these libraries go to the program's, so they do not count. */
     static const char runtimes[] = "libstdc++.so\0libc++\0";
     static _Atomic bool may;
     const hak_origin_t by = hak_hardened_origin_of(function);
@@ -24,7 +24,7 @@ static HAK_SLOW_PATH bool may_mix(const char *function, hak_origin_t origin) {
 
 bool hak_hardened_matches_mixed(const char *function, size_t size, hak_origin_t origin,
                                 size_t said) {
-    /* The C++ runtime takes a byte for an object of none. */
+    /* For an object of 0 bytes the C++ runtime requests 1 byte. */
     const bool is_size = said == (size_t)HAK_ANY_SIZE || hak_max(said, 1) == hak_max(size, 1);
     return is_size && may_mix(function, origin);
 }

@@ -7,17 +7,17 @@
 #include "base/base.h"
 #include "hardened/state.h"
 
-/* The public functions that free have names that begin with these letters, by the origin of the
- * blocks they may get. */
+/* The origin of the blocks that a public function may free. The first letter of its name, and what
+ * follows "operator delete", tell it. */
 HAK_FAST_PATH hak_origin_t hak_hardened_origin_of(const char *function) {
     if (function[0] != 'o') return HAK_ORIGIN_MALLOC;
     return function[sizeof "operator delete" - 1] ? HAK_ORIGIN_NEW_ARRAY : HAK_ORIGIN_NEW;
 }
 
 /* True if a block of malloc may be freed by operator delete, or one of operator new by free, because another loaded file
- * has operators of its own. A library that was linked with the C++ runtime in it may call those: they take blocks from
- * malloc. The program deletes such a block by the operators of HAKMEM. That is right, but looks like a mistake. The
- * size has to match all the same. */
+ * has operators of its own. A library that contains the C++ runtime may call them: they take blocks from malloc, and
+ * the program frees such a block by HAKMEM's operator delete. This is correct, although it looks like a mistake. The
+ * size must match all the same. */
 HAK_SLOW_PATH bool hak_hardened_matches_mixed(const char *function, size_t size,
                                               hak_origin_t origin, size_t said);
 
@@ -25,7 +25,7 @@ HAK_SLOW_PATH bool hak_hardened_matches_mixed(const char *function, size_t size,
 HAK_SLOW_PATH void hak_hardened_report_mismatch(const char *function, const void *block,
                                                 size_t size, hak_origin_t origin);
 
-/* The same, or the caller says that the block has `said` bytes. */
+/* The same, or the caller passed the wrong size `said`. */
 HAK_SLOW_PATH void hak_hardened_report_wrong(const char *function, const void *block, size_t size,
                                              hak_origin_t origin, size_t said);
 

@@ -34,8 +34,8 @@ HAK_FAST_PATH bool hak_spot_find_used(const void *pointer, hak_spot_t *spot) {
     return hak_spot_find(pointer, spot) && HAK_LIKELY(hak_state_is_used(spot->word));
 }
 
-/* A block of a class that is not free, but has no state: it was allocated before the hardened path was switched on. One
- * that was never given out has none either. */
+/* True for a block of a class that is not free but has no state: it was allocated before the hardened path was switched
+ * on. A block that was never handed out has no state either, but is free. */
 HAK_FAST_PATH bool hak_spot_is_old(const void *pointer, const hak_spot_t *spot) {
     return hak_state_of(spot->word) == HAK_STATE_NEVER &&
            hak_state_is_taken(hak_unit_of(pointer), spot->info, spot->index);

@@ -90,7 +90,7 @@ static void sort_ranges(void) {
         }
 }
 
-/* The first range that ends behind an address; NULL: none. */
+/* The first range that ends behind an address; NULL if there is none. */
 static const range_t *range_from(uintptr_t address) {
     size_t low = 0, high = search.range_count;
     while (low < high) {

@@ -15,8 +15,8 @@
 #include "thread/thread.h"
 
 /* Blocks in thread caches count as ordinary free blocks, since their memory is given back like that
- * of others; glibc's fast bins (smblks, fsmblks) hold blocks for which this is not so. A free unit
- * of 64 KiB that has pages counts as one block. */
+ * of others; blocks in glibc's fast bins (smblks, fsmblks) keep theirs. A free unit of 64 KiB that
+ * has pages counts as one block. */
 static struct hakmem_mallinfo2 mallinfo_of(const hak_stats_t *stats) {
 #define VALUE(name) stats->values[HAK_VALUE_STAT_##name]
     const uint64_t *huge = stats->tiers[HAK_STATS_HUGE], *large = stats->tiers[HAK_STATS_LARGE];
@@ -115,7 +115,7 @@ static void total(hak_out_t *out, const char *type, uint64_t count, uint64_t siz
     element(out, "\"", &count, size);
 }
 
-/* False without figures, and nothing is written. */
+/* Without figures it writes nothing and returns false. */
 static HAK_SLOW_PATH bool write_process(hak_out_t *out) {
     printed_t printed;
     if (!take_printed(&printed)) return false;

@@ -261,7 +261,7 @@ static HAK_OUT_OF_LINE void *allocate(size_t size, const void *site) {
     return allocate_class(class_index, size, 1, NULL, site);
 }
 
-/* In the debug build, which times each pop: the slower path pops as well, and must not be timed twice. */
+/* For the debug build, which times each pop: the slower path pops, too, and must not be timed twice. */
 HAK_FAST_PATH bool has_cached(unsigned class_index) {
     void **top = hak_load_relaxed(&hak_cache->magazines[class_index].top);
     return top && *top;
@@ -369,8 +369,8 @@ static bool find_cached(void *pointer, hak_block_t *block) {
     return true;
 }
 
-/* Frees a pointer that is no block of a class according to the map. False if it is no block in use; *block then says
- * what it is. */
+/* Frees a block that has no class according to the map. False if `pointer` is not a block in use; *block then says what
+ * it is. */
 static bool release_by_owner(void *pointer, const char *function, hak_block_t *block, size_t size) {
     hak_place_t place = hak_block_place(pointer);
     bool is_whole = !place.unit || (place.class_index == HAK_CLASS_LARGE && !hak_records_on());
@@ -401,7 +401,8 @@ static HAK_OUT_OF_LINE void release_other(void *pointer, const char *function, s
     if (!done) report_unfreed(pointer, function, &block);
 }
 
-/* True in a large block without a debug record. Where the map says so, the pointer is in the heap. */
+/* True for a pointer into a large block, while no debug records are kept. This entry of the map stands only in the
+ * heap. */
 HAK_FAST_PATH bool is_in_large(const void *pointer) {
     const uintptr_t unit = hak_unit_number(pointer);
     return hak_is_below(unit, &hak_map.unit_end) &&
@@ -410,7 +411,7 @@ HAK_FAST_PATH bool is_in_large(const void *pointer) {
            !hak_records_on();
 }
 
-/* The same as release_other. */
+/* As release_other, for a pointer into a large block. */
 static HAK_NEXT void release_large(void *pointer, const char *function) {
     HAK_COUNT_WAY(HAK_WAY_FREE_SLOW);
     if (HAK_LIKELY(release_whole(pointer, hak_unit_of(pointer)))) return;
@@ -460,7 +461,7 @@ static HAK_BEHIND void leave_sample(void *pointer, size_t size) {
     if (sample) hak_sample_end(sample, hak_records_on() && hak_block_record_refuses(pointer, size));
 }
 
-/* Frees a block of no slab, or one for which the thread has no stack. */
+/* Frees a block that lies in no slab, or for whose class the thread has no stack. */
 static HAK_OUT_OF_LINE void release_further(void *pointer, const char *function, size_t size) {
     if (hak_samples_on()) leave_sample(pointer, size); /* blocks of slabs have none: samples.h */
     if (is_in_large(pointer))

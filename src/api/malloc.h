@@ -17,9 +17,9 @@ void *hak_allocate_small(size_t size, const void *site,
                          const hak_cache_t *cache); /* up to HAK_SMALL_MAX bytes; hak_cache */
 HAK_SLOW_PATH void *hak_out_of_memory(void);        /* sets ENOMEM, returns NULL */
 
-/* The slow paths of free. hak_free_at is for a pointer into the heap, with its unit's number. hak_release names any
- * other public function that frees, for error lines; the caller of hak_release_sized says that the block was requested
- * with `size` bytes. The first two get no NULL. */
+/* The slow paths of free. hak_free_at is for a pointer into the heap, with its unit's number. hak_release gets the name
+ * of any other public function that frees, for error lines; hak_release_sized also the size that its caller passes.
+ * The first two get no NULL. */
 void hak_free_slow(void *block);
 void hak_free_at(void *block, uintptr_t unit);
 void hak_release(void *block, const char *function);
@@ -121,8 +121,8 @@ HAK_FAST_PATH bool hak_push(void *block) {
     return HAK_LIKELY(hak_magazine_of(block, &magazine)) && hak_push_on(magazine, block, false);
 }
 
-/* The row of hak_classes for the byte offset of a magazine, which the map contains, and the offset for a row. The
- * region exists. */
+/* Convert the byte offset of a magazine, as the map has it, to the row of hak_classes, and back. The region must
+ * exist. */
 HAK_FAST_PATH const hak_class_t *hak_row_at(size_t offset) {
     return (const void *)((const char *)hak_map.rows + offset);
 }

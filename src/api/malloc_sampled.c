@@ -32,13 +32,13 @@ void hak_malloc_sampled_start(void) {
     if (cache) hak_sampler_start(cache);
 }
 
-/* Bytes for a sampled block. For the report of leaks a block has one more byte, so that a pointer to its end is
- * no pointer to the next block. */
+/* Bytes for a sampled block. For the report of leaks a block has one more byte, so that a pointer to its end does
+ * not point to the next block. */
 static size_t room_of(size_t size) {
     return size + (hak_option(HAK_OPTION_LEAK) && !hak_records_on());
 }
 
-/* Takes a fine block for a sample of the profiler: its free comes to the slow half. */
+/* Takes a fine block for a sample of the profiler, since its free takes the slow path. */
 static void *take_fine(unsigned class_index, size_t size, size_t align, bool zero,
                        const void *site) {
     size_t room = room_of(size);
@@ -72,7 +72,7 @@ static HAK_OUT_OF_LINE void *sample(unsigned class_index, size_t size, size_t al
     else
         block = hak_allocate_unsampled(profile ? room_of(size) : size, align, zero, site);
     if (block && profile && hak_block_place(block).class_index - 1u < HAK_CLASS_COUNT)
-        hak_sample_miss(); /* in a slab: its free would not look */
+        hak_sample_miss(); /* a block of a slab: its free does not look for a sample */
     else if (block && profile &&
              hak_sample_enter(block, site, size, of_class ? of_class : hak_max(size, 1),
                               (uint32_t)of_class))
@@ -98,8 +98,8 @@ static HAK_OUT_OF_LINE void *count(unsigned class_index, size_t size, size_t ali
     return hak_allocate_unsampled(size, align, zero, site);
 }
 
-/* Blocks up to HAK_SMALL_MAX bytes come from the thread's share (cache/sampler.h). It is empty in a call of malloc,
- * which has tried it, but calls of other functions may find blocks in it. */
+/* Blocks up to HAK_SMALL_MAX bytes come from the thread's share (cache/sampler.h). In a call of malloc, which has tried
+ * it, the share is empty; other functions may find blocks in it. */
 void *hak_malloc_sampled(unsigned class_index, size_t size, size_t align, bool zero,
                          const void *site) {
     hak_cache_t *cache = hak_cache;

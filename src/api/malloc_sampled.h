@@ -18,7 +18,7 @@ void *hak_malloc_sampled(unsigned class_index, size_t size, size_t align, bool z
 void hak_malloc_sampled_note(const void *block, unsigned class_index, size_t size,
                              const void *site);
 
-/* The same in two steps, for a caller inside the gate: true when a profile is due, which the second writes. */
+/* The same in two steps, for a caller inside the gate: true when a profile is due, which the second step writes. */
 bool hak_malloc_sampled_enter(const void *block, unsigned class_index, size_t size,
                               const void *site);
 void hak_malloc_sampled_write(void);

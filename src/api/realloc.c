@@ -25,7 +25,7 @@
 
 /* True when the block serves the new size as it is: the size fits and leaves less than half of the
  * block unused; less than an eighth of a large or huge block, which can be shrunk in place. A sampled
- * block ends where the size ends, and is looked at when it moves. */
+ * block always moves: it must end where the size ends, and the free checks the bytes beside it. */
 static bool fits(const hak_block_t *block, size_t size) {
     if (block->kind == HAK_KIND_SAMPLED) return false;
     size_t unused_most = block->kind == HAK_KIND_CACHED ? block->size / 2 : block->size / 8;
@@ -56,8 +56,8 @@ static void *resize_whole(void *pointer, const hak_block_t *block, size_t size, 
 }
 
 /* Allocates the block to move to. A large block that grows a little gets a sixteenth more than it needs: if several
- * blocks grow in turn, each would find another one behind it and move again at the next step. The rest has no page
- * until it is used. Not if bytes or addresses are scarce, or if the requested size is recorded. */
+ * blocks grow in turn, each would find another one behind it and move again at the next step. The extra bytes have no
+ * pages until they are used. None are added if bytes or addresses are scarce, or if the requested size is recorded. */
 static void *place_to_move(size_t size, size_t old, const void *site) {
     const size_t more = size / 16;
     if (size > HAK_CLASS_MAX && size <= HAK_LARGE_MAX - more && size > old && size - old < more &&
@@ -119,8 +119,8 @@ static HAK_OUT_OF_LINE void *move_tiny(void *pointer, size_t size, const void *s
     return push_moved(magazine, pointer, moved);
 }
 
-/* Serves the less frequent calls of realloc: for NULL, for a block of no tiny class, and for size 0. Reports a
- * pointer that is no block. */
+/* Serves the less frequent calls of realloc: for NULL, for a block that is not tiny, and for size 0. Reports a
+ * pointer that is not a block. */
 static HAK_OUT_OF_LINE void *resize_other(void *pointer, size_t size, const void *site) {
     if (!pointer) return hak_allocate(size, site);
     if (HAK_UNLIKELY(!size)) return resize_to_none(pointer);

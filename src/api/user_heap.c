@@ -82,7 +82,7 @@ static void *allocate_for(hak_user_heap_t *heap, const request_t *request) {
         hak_purge_for(size);
         block = take(heap, request);
     }
-    if (HAK_UNLIKELY(!block)) return hak_out_of_memory(); /* no tick: that of a free may be due */
+    if (HAK_UNLIKELY(!block)) return hak_out_of_memory(); /* no tick: must not use up a free's */
     hak_purge_tick_malloc(size);
     HAK_COUNT_CALL(HAK_CLASS_LARGE, HAK_CALL_ALLOCATED);
     return block;
@@ -197,8 +197,8 @@ void *hak_user_heap_resize(hak_user_heap_t *heap, void *pointer, size_t old, siz
     return moved;
 }
 
-/* Finds the bytes of a block that may be used, which may be none. False for a pointer that is no block, which is
- * reported. */
+/* Finds how many bytes of a block may be used, perhaps none. Reports a pointer that is not a block, and returns
+ * false. */
 static bool find_usable(void *pointer, size_t *size) {
     const char *const function = "heap_realloc";
     if (hak_hardened_on()) return hak_hardened_find(pointer, function, size);
@@ -224,8 +224,8 @@ void *hakmem_heap_realloc(hakmem_heap_t *handle, void *pointer, size_t size) {
     return NULL;
 }
 
-/* What is known of a block goes with it. Huge blocks have no debug record, and a short one that has none
- * changes no other one's. */
+/* Removes the sample and the debug record of a block. Huge blocks have no record; closing that of a short block, which
+ * has none either, changes no other block's. */
 static void leave(const void *block) {
     if (hak_samples_on()) hak_sample_leave(block);
     if (hak_records_settle() && hak_region_unit_of(block)) hak_record_close(block);
@@ -236,7 +236,7 @@ static void free_all(hak_user_heap_t *heap) {
     const size_t blocks =
         hak_fine_free_all(heap, hak_samples_on() || hak_records_on() ? leave : NULL);
     HAK_COUNT_BLOCKS(HAK_CLASS_LARGE, HAK_CALL_FREED, blocks);
-    (void)blocks; /* without counts */
+    (void)blocks; /* unused in builds without counts */
     hak_purge_tick_free(stats.committed);
 }
 
