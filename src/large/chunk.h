@@ -21,12 +21,12 @@ typedef struct hak_fine {
     uint8_t shift; /* constant */
     uint8_t list;
     bool is_first;  /* constant; its heap had no other memory then, and may never fill it */
-    uint32_t epoch; /* of its heap when it was made, or was last spared */
+    uint32_t epoch; /* of its heap when it was made, or last spared for a block in flight */
 } hak_fine_t;
 _Static_assert(sizeof(hak_fine_t) <= 128, "records are powers of two");
 
-/* The word `large` of its units: the number of its heap, with the highest bit set. No large block is so long. So if a
- * large block lay there before, and the program frees it a second time, the free finds no block (heap.h). */
+/* The word `large` of its units: the number of its heap, with the highest bit set. As the word of a large block it
+ * would mean an impossible length. So a second free of a large block that lay there before finds no block (heap.h). */
 HAK_FAST_PATH uint32_t hak_chunk_word(const hak_user_heap_t *heap) {
     return (uint32_t)1 << 31 | heap->number;
 }

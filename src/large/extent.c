@@ -118,8 +118,8 @@ static bool is_border(const char *address) {
     return ((uintptr_t)address & (hak_superslab_size() - 1)) == 0;
 }
 
-/* What is left of an extent. A short rest that may touch another extent joins it, so that
- * no memory is lost for a block that needs some of both. */
+/* Inserts the rest of an extent. A short rest that may touch another extent is joined to it, so
+ * that a block may be cut from both. */
 static void insert_rest(hak_extents_t *extents, char *start, size_t grains) {
     if (grains < SHORT && (is_border(start) || is_border(end_of(start, grains))))
         hak_extents_give(extents, start, grains);

@@ -330,7 +330,7 @@ bool hak_fine_find(const void *pointer, void **start, size_t *size) {
     return is_used;
 }
 
-/* The unit's owner is HAK_FINE_OWNER. */
+/* As hak_fine_heap_of, for an address in a unit of a chunk. */
 static HAK_OUT_OF_LINE hak_user_heap_t *heap_of_block(const void *block) {
     size_t at;
     hak_user_heap_t *heap;
@@ -388,7 +388,7 @@ static size_t release_all(hak_user_heap_t *heap, fine_t *fine, void (*leave)(con
     const bool is_left =
         hak_user_heap_is_in_flight(heap, hak_chunk_address(fine, 0), hak_chunk_bytes(fine));
     size_t blocks = 0;
-    if (!is_left && !leave) { /* without a look at each block */
+    if (!is_left && !leave) { /* need not look at each block */
         for (size_t w = 0; w < hak_bits_words(fine->grains); w++)
             if (fine->begins[w]) blocks += hak_bit_count(fine->begins[w]);
         HAK_ADD_OWNED(&heap->blocks, -blocks);

@@ -5,8 +5,8 @@
  *    class leaves up to half of its unit unused. That part has addresses but no pages, so it costs nothing
  *    as long as there are enough addresses. When they are scarce (hak_region_is_short), no more slabs are
  *    made for blocks above 1 KiB; once the heap has half of the limit, none for blocks above 512 bytes.
- *    Each such block that no slab has is cut in steps of 32 bytes, out of chunks that are whole
- *    superslabs.
+ *    If no slab has a free block for such a request, the block is cut in steps of 32 bytes, out of
+ *    chunks that are whole superslabs.
  *  - The program's heaps (hakmem_heap_new), for blocks up to 64 KiB in steps of 16 bytes, out of chunks of
  *    one unit. A longer block has a chunk of whole units, up to a superslab, or a mapping. Short blocks
  *    come from a sweep through one chunk after the other. With blocks of 16 to 515 bytes that come and go

@@ -13,12 +13,12 @@
 
 enum {
     PIECES_MAX = HAK_SUPERSLAB_UNITS_MAX + 1, /* free stretches, at most */
-    SPARSE_FIRST = 4 << 8,   /* 4 MiB; the fall of a heap that requests its first look */
-    SPARSE_LEAST = 2 << 8,   /* after a look that found some; a look leaves as much idle */
-    SPARSE_FALL = 2,         /* a fall is also at least one half */
+    SPARSE_FIRST = 4 << 8,   /* 4 MiB: when a heap has fallen by so much, its first look is due */
+    SPARSE_LEAST = 2 << 8,   /* the same after a look that purged; a look leaves as much idle */
+    SPARSE_FALL = 2,         /* a look also needs a fall by half */
     SPARSE_MOST = 1024 << 8, /* each look that finds none doubles the fall, up to this */
     SPARSE_SHARE = 2,        /* sparse: fewer than half of the pages are in memory */
-    DENSE_MOST = 16, /* superslabs that are not sparse, or locked, after which a look ends */
+    DENSE_MOST = 16, /* a look ends after so many superslabs that are not sparse, or locked */
 };
 
 enum { HEAPS_OWN = 2 }; /* heaps whose records are static memory */

@@ -392,7 +392,7 @@ bool hak_kept_take_at(char *start, size_t size) {
 
 HAK_BEHIND uint64_t hak_kept_reused(void) {
     uint64_t reused = 0;
-    if (!hak_load_relaxed(&hak_huge_stats.mapped)) return 0; /* nor touch the parts */
+    if (!hak_load_relaxed(&hak_huge_stats.mapped)) return 0; /* touches no part */
     for (unsigned i = 0; i < HAK_KEPT_PARTS; i++) {
         HAK_HOLD(&hak_kept_parts[i].lock);
         reused += hak_kept_parts[i].reused;

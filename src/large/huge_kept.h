@@ -42,7 +42,7 @@ bool hak_kept_take_at(char *start, size_t size);
 /* Keeps a stretch again, with its former age; unmaps it if there is no place left. */
 void hak_kept_put_back(const hak_stretch_t *stretch);
 
-/* Keeps memory that is in the caller's hands, and unmaps as much of the oldest as is too much. */
+/* Keeps memory that is in the caller's hands, and unmaps what exceeds the bound, the oldest first. */
 void hak_kept_keep(char *start, size_t size);
 
 /* Unmaps memory that is in the caller's hands and counted as held. */

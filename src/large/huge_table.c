@@ -186,7 +186,7 @@ void hak_huge_table_take_in_hand(hak_huge_table_t *table, hak_mapping_t *mapping
 
 void hak_huge_table_put_back(hak_huge_table_t *table, hak_mapping_t mapping) {
     table->in_hand--;
-    /* A block that has not moved has not ended: it leaves the ring. */
+    /* A block that comes back unmoved was not freed: it leaves the ring. */
     if (gone_at(table, table->gone - 1)->start == mapping.start) table->gone--;
     hak_huge_table_put(table, mapping);
 }

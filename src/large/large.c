@@ -50,8 +50,8 @@ static unsigned number_of(const hak_unit_t *unit) {
 
 static _Atomic size_t idle_published HAK_OWN_LINE;
 
-/* Tells others what has changed in a heap. Its idle memory goes into the published sum when the change exceeds
- * `least` grains. Heap lock held. */
+/* Publishes what has changed in a heap. Its idle memory goes into the sum over heaps when the change exceeds `least`
+ * grains. Heap lock held. */
 HAK_FAST_PATH void publish(hak_heap_t *heap, size_t least) {
     size_t idle = hak_heap_idle(heap), last = heap->idle_published;
     note_much(heap);
@@ -252,8 +252,8 @@ static bool lend_from(hak_heap_t *heap, bool merges) {
 }
 
 /* Gives a wholly free superslab of some heap to the pool (hak_pool_set_lender). If no heap has one, a heap with recent
- * blocks merges them: the next one, round, behind the heap that did so last. Transfer arrays are left to purges, since
- * one block of an array is seldom all that keeps a superslab in use. `is_near`: only heaps of the caller's node. */
+ * blocks merges them; the heaps take turns. Transfer arrays are left to purges, since a superslab is seldom kept in use
+ * by one block of an array alone. `is_near`: only heaps of the caller's node. */
 static bool lend(bool is_near) {
     const hak_span_t near = is_near ? near_of(hak_shard_here()) : HAK_ALL_NODES;
     unsigned last = hak_load_relaxed(&merged_last), chosen = HAK_HEAPS_MAX;
@@ -418,8 +418,8 @@ bool hak_large_resize(void *block, size_t size) {
     return done;
 }
 
-/* A heap with idle memory costs a look, and so does each block that is merged. They are subtracted after the purge, so
- * they do not shorten it. True when all is done. */
+/* A heap with idle memory counts as a look, and so does each merged block. These looks are subtracted after the purge,
+ * so they do not shorten it. True when all is done. */
 static bool purge_heap(hak_heap_t *heap, uint32_t delay_ms, hak_budget_t *budget, size_t *bytes) {
     const unsigned merged = waits(heap) ? drain_all(heap) : 0;
     const bool is_idle = hak_load_relaxed(&heap->idle) != 0;

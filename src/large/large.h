@@ -40,7 +40,7 @@ bool hak_large_resize(void *block, size_t size);
  * pages. All is done when *at is the number of heaps. */
 size_t hak_large_purge_piece(unsigned *at, uint32_t delay_ms, hak_budget_t *budget);
 
-/* The same, of memory of any age whose blocks had few of their pages touched. */
+/* The same for memory of any age that was in blocks with few touched pages. */
 size_t hak_large_purge_sparse_piece(unsigned *at, hak_budget_t *budget);
 
 /* Bytes of free memory that still have pages, cheaply: up to 4 MiB behind for each heap. hak_large_idle (view.h)

@@ -5,8 +5,8 @@
 #include "meta/meta.h"
 #include "os/os.h"
 
-/* Bits of a note, and that of a block which a thread has taken its record from, and still has in hand. The hardened
- * path takes it for a free block. */
+/* The bits that are 0 in the note of a block with a record; and the note of a block whose record a thread has in hand,
+ * which the hardened path reads as that of a free block. */
 enum { NOTE_OF_OTHERS = 3, NOTE_IN_HAND = 1 };
 
 typedef struct {
@@ -182,7 +182,7 @@ HAK_BEHIND size_t hak_user_heap_huge_free_all(hak_user_heap_t *heap, uint32_t ep
     return blocks;
 }
 
-/* The record exists: a thread that frees it has swapped the note, or taken the block out, before. */
+/* The record exists: before a thread frees it, the thread swaps the note or takes the block out. */
 static void keep_heap(uint64_t note, void *heap) {
     const record_t *record = record_of(note);
     *(hak_user_heap_t **)heap = record ? record->heap : NULL;

@@ -1,5 +1,5 @@
 /* user_heap_table.c: the table of heaps: levels of slots, each twice as long as the one before, and bitmaps of the
- * slots that are used: a walk over the heaps takes no time for those that were. */
+ * slots that are in use, so that a walk over the heaps passes over former ones. */
 #include "large/user_heap_table.h"
 
 #include <string.h>

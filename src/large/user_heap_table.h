@@ -92,7 +92,7 @@ extern hak_user_heap_t hak_user_heap_process; /* heap 0 */
 /* Makes a heap without blocks; NULL without memory. */
 hak_user_heap_t *hak_user_heap_make(size_t limit);
 
-/* The handle of a heap. The heap of a handle; NULL if it is no handle, or if its heap was destroyed. */
+/* The handle of a heap; the heap of a handle, NULL if it is not a handle or its heap was destroyed. */
 void *hak_user_heap_handle(const hak_user_heap_t *heap);
 hak_user_heap_t *hak_user_heap_of_handle(const void *handle);
 

@@ -210,7 +210,7 @@ void hak_huge_check(hak_check_t *check) {
 }
 
 #if HAKMEM_VERIFY
-/* One more bin of extents each time, and the superslab that its first one begins in. */
+/* Checks the next bin of extents each time, and the superslab in which its first extent begins. */
 void hak_heap_check_at_release(const void *lock) {
     static _Thread_local unsigned bin;
     const hak_heap_t *heap = lock;

@@ -20,7 +20,7 @@ enum { MASK_WORDS = 128, KEPT_WORDS = 16 }; /* 8192 CPUs; the numbers of the fir
 
 static _Atomic uint64_t allowed[KEPT_WORDS]; /* CPUs that were allowed at the last look */
 static _Atomic uint64_t in_order
-    HAK_READ_OFTEN;             /* the first word of them; 0 if CPUs are numbered node by node */
+    HAK_READ_OFTEN;             /* the first word of `allowed`; 0 if places go node by node */
 static _Atomic unsigned others; /* how many more were allowed, beyond `allowed` */
 static _Atomic unsigned known_count HAK_READ_OFTEN; /* 0 until the first call of hak_os_cpu_count */
 static _Atomic uint64_t known_bytes

@@ -8,8 +8,8 @@
 static hak_os_fault_t looker;      /* constant once the handler is installed */
 static struct sigaction before[2]; /* the same: of SIGSEGV, of SIGBUS */
 
-/* The instruction is executed again after the return, and the default action ends the process. A
- * signal that was sent is sent again: it stays pending until then. */
+/* After the handler returns, the instruction faults again, and the default action ends the process.
+ * A signal that some process has sent is raised again; it stays pending until the return. */
 static void take_default(int number, const siginfo_t *info) {
     struct sigaction action;
     memset(&action, 0, sizeof action);

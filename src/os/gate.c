@@ -89,8 +89,8 @@ bool hak_gate_is_awaited(void) { return is_closed() && !hak_gate_is_mine(); }
 
 /* ---- Enter and leave ------------------------------------------------------------------------- */
 
-/* Takes one back from a crowd that had the word `seen` when the thread counted there, or while it
- * still did. If the thread is in the child of a later fork, the count there is without it. */
+/* Subtracts the thread from a crowd's count. `seen`: the crowd's word while the thread was counted
+ * there. In the child of a later fork the count is without the thread, and stays as it is. */
 static void uncount(hak_gate_post_t *crowd, uint32_t seen) {
     uint32_t now = hak_load_relaxed(&crowd->inside);
     while (now >> COUNT_BITS == seen >> COUNT_BITS &&

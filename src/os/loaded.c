@@ -79,9 +79,9 @@ static bool defines(const tables_t *tables, const char *function) {
     return false;
 }
 
-/* The loader's list, for debuggers. It is read without the lock that the loader holds while it changes the list: another
- * thread may hold that and wait for the caller. While the list changes, nobody looks. Only a dlclose in another thread that
- * begins meanwhile can take a file away from under the look. */
+/* Reads the list that the loader keeps for debuggers, without the lock under which the loader changes it: another
+ * thread may hold that lock and wait for the caller. Does not read the list while it changes. Only a dlclose in another
+ * thread that begins meanwhile can unmap a file that is being read. */
 HAK_BEHIND bool hak_os_others_define(const char *function, const char *except) {
     if (!&_r_debug || _r_debug.r_state != RT_CONSISTENT) return false;
     for (const struct link_map *file = _r_debug.r_map; file; file = file->l_next) {

@@ -132,8 +132,8 @@ static HAK_BEHIND void place_node(hak_nodes_t *nodes, const found_t *found, unsi
     nodes->first[node + 1] = (uint16_t)next;
 }
 
-/* CPUs of no node that counts share all places: the process may get them later, and threads of many CPUs in one place
- * would wait for each other. */
+/* CPUs whose node does not count share all places: the process may get them later, and threads of many CPUs in one
+ * place would wait for each other. */
 static HAK_BEHIND void place_others(hak_nodes_t *nodes, const found_t *found) {
     for (unsigned cpu = 0; cpu < HAK_NODE_CPUS; cpu++)
         if (found->node[cpu] == NO_NODE)

@@ -83,9 +83,9 @@ static HAK_COMMON bool unmap(void *addr, size_t size) {
 }
 
 /* Maps more than `size` bytes, and unmaps both ends. If the process has as many mappings as it may have, the kernel
- * refuses to cut an end off where it has merged the new mapping with its neighbour. All of the new mapping may go back
- * even then, and what is wanted is mapped again at its address. If that is refused, too, because there are neighbours on
- * both sides, the ends stay mapped: addresses without pages. */
+ * refuses to cut an end off where it has merged the new mapping with its neighbour. Even then the new mapping may go
+ * back as a whole, and the wanted part is mapped again at its address. If the kernel refuses that, too, because there
+ * are neighbours on both sides, the ends stay mapped: they are addresses without pages. */
 static HAK_BEHIND void *map_wide(size_t size, size_t align, int prot, int flags) {
     const size_t wide = size + align - hak_os_page_size();
     char *addr = wide < size ? MAP_FAILED : map(wide, prot, flags);

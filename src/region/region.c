@@ -161,8 +161,8 @@ static HAK_COMMON hak_os_answer_t extend(size_t first, size_t count, hak_thp_wis
 }
 
 /* A step is a quarter of what is mapped, so the number of calls is logarithmic; from 256 MiB on it
- * is 64 MiB or a 64th, whichever is more. If each slab has a superslab to itself, each has a step,
- * too. */
+ * is 64 MiB or a 64th, whichever is more. If each slab has a superslab to itself, a step is one
+ * superslab. */
 static HAK_COMMON size_t next_step(hak_thp_wish_t wish) {
     size_t have = hak_load_relaxed(&region.mapped);
     size_t most = hak_max((size_t)STEP_UNITS >> hak_map.super_shift, have / 64);
@@ -174,8 +174,8 @@ static HAK_COMMON size_t next_step(hak_thp_wish_t wish) {
     return hak_min(step, region.window_end - region.limit);
 }
 
-/* Notes whether addresses are short, and for blocks above which size: a lower one above half of the
- * limit, since packed blocks are slower. Lock held. */
+/* Notes whether addresses are short, and the size above which blocks are packed. Since packed blocks
+ * are slower, the small ones are packed only above half of the limit. Lock held. */
 static void look_at_limit(void) {
     size_t units = hak_load_relaxed(&region.mapped) << hak_map.super_shift;
     if (HAK_LIKELY(units < SHORT_LEAST)) return;
@@ -258,7 +258,7 @@ static hak_superslab_t *make_superslab(size_t number) {
     super->free = (uint32_t)(((uint64_t)1 << hak_superslab_units()) - 1);
     for (unsigned i = 0; i < hak_superslab_units(); i++)
         slabs[i].base = address_of(number) + ((size_t)i << HAK_UNIT_SHIFT);
-    /* Partner: hak_region_unit_of, which may be asked for a pointer that nobody has got. */
+    /* Partner: hak_region_unit_of, which may get a pointer that was never handed out. */
     hak_store_release(&super->mapped, true);
     HAK_PROBE(grow, address_of(number), hak_superslab_size());
     return super;

@@ -23,7 +23,7 @@ HAK_COMMON unsigned hak_thp_of(size_t unit) {
     return zone;
 }
 
-/* Also for the zone behind the last one: the end of the last. */
+/* Also for the number behind the last zone: the end of the last zone. */
 HAK_FAST_PATH size_t first_unit(unsigned zone) {
     HAK_ASSERT(zone <= HAK_THP_ZONES_MAX);
     unsigned shift = zone < 2u << DOUBLING_SHIFT ? 0 : (zone >> DOUBLING_SHIFT) - 1;
@@ -52,7 +52,7 @@ static bool are_near(unsigned zone, unsigned further) {
     return further - zone < HAK_THP_PROBE_EVERY || distance < HAK_THP_PROBE_UNITS;
 }
 
-/* On both sides, since zones that are decided anew come in any order. */
+/* Looks on both sides, since zones are decided anew in any order. */
 static bool has_probe_near(unsigned zone) {
     for (unsigned i = zone; i-- > 0 && are_near(i, zone);)
         if (hak_load_relaxed(&states[i]) == PROBED) return true;

@@ -25,8 +25,8 @@ typedef struct hak_region_walk {
     size_t carved, limit;
 } hak_region_walk_t;
 
-/* Moves *at to the next superslab below `end` (`limit` at most) that is mapped, or not, as `mapped`
- * says. False when there is none, or no look is left; *at is then where the search ended. */
+/* Moves *at to the next superslab below `end` (`limit` at most) that is mapped or, if `mapped` is
+ * false, is not. False when there is none, or no look is left; *at is then where the search ended. */
 bool hak_region_walk_next(const hak_region_walk_t *walk, size_t *at, size_t end, bool mapped,
                           size_t *looks);
 
