@@ -28,8 +28,8 @@ static size_t room_of(const void *block, size_t size) {
     return hak_align_up((uintptr_t)block + hak_max(size, 1), page) - (uintptr_t)block;
 }
 
-/* Bytes to ask a heap for. A large block begins at a multiple of a grain, which may be smaller than
- * a page: up to a page more until the guard begins. */
+/* Bytes to ask a heap for. A large block begins at a multiple of a grain. If that is smaller than a
+ * page, up to a page more lies before the guard. */
 static size_t whole_of(size_t size) {
     size_t page = hak_os_page_size();
     size_t slack = page > HAK_GRAIN_SIZE ? page : 0;
@@ -63,7 +63,7 @@ bool hak_big_swap(void *block, uint64_t *note, uint64_t new_note) {
     if (is_huge(block)) return hak_huge_swap_note(block, note, new_note);
     _Atomic uint64_t *word = word_of(block);
     if (!word) return false;
-    hak_gate_enter(); /* hak_hardened_check */
+    hak_gate_enter(); /* partner: hak_hardened_check, which closes the gate */
     bool swapped = atomic_compare_exchange_strong_explicit(
         word, note, new_note, memory_order_acq_rel, memory_order_acquire);
     hak_gate_leave();
@@ -152,11 +152,11 @@ void *hak_big_alloc(size_t size, size_t align, bool zero, hak_origin_t origin, b
 
 /* ---- free ---- */
 
-/* Bytes in all rings, which count as committed. In the child of a fork those of the other threads are lost, and count
- * on, as their blocks do. */
+/* Bytes in all rings, which count as committed. In the child of a fork the rings of the other threads are lost, but
+ * their bytes still count, as their blocks do. */
 static _Atomic size_t resting HAK_OWN_LINE;
 
-/* Most of them: a part of HAKMEM_LIMIT, as no other thread can get them back. */
+/* The limit on them: a part of HAKMEM_LIMIT, since only the thread of a ring can give its blocks back. */
 static size_t most_resting(void) {
     const size_t limit = (size_t)hak_option(HAK_OPTION_LIMIT);
     return limit ? limit / LIMIT_PART : SIZE_MAX;
@@ -173,8 +173,8 @@ static size_t kept_bytes(const hak_quarantine_t *quarantine) {
            hak_load_relaxed(&quarantine->kept[1].bytes);
 }
 
-/* Counts a block that comes to a ring; false where the rings of other threads leave no room for it, whatever leaves the
- * thread's own. The sum comes first: of two threads at once none passes the limit. */
+/* Counts a block that is to enter a ring. False if the rings of other threads leave no room for it, even if the
+ * thread's own were empty. The addition comes first, so two threads at once do not exceed the limit. */
 static bool reserve(const hak_quarantine_t *quarantine, size_t size) {
     const size_t before = hak_add_relaxed(&resting, size), most = most_resting();
     const size_t others = before - kept_bytes(quarantine);
@@ -188,7 +188,7 @@ static bool is_above(const hak_quarantine_t *quarantine) {
            hak_load_relaxed(&resting) > most_resting();
 }
 
-/* Takes the guard behind a block away; false when the system refuses. */
+/* Removes the guard behind a block; false when the system refuses. */
 static bool clear_end(void *block) {
     uint64_t note = hak_big_note(block);
     char *end = (char *)block + room_of(block, hak_big_size(note));
@@ -198,7 +198,7 @@ static bool clear_end(void *block) {
 }
 
 /* Gives a freed block back to its heap. False when the system refuses to remove its guard: then the
- * heap must not give it out again. A block that `rested` in the ring is compared with zero, which
+ * heap must not hand it out again. A block that `rested` in the ring is compared with zero, which
  * brings its pages back into memory. */
 static bool release(const hak_kept_t *kept, bool rested) {
     size_t room = room_of(kept->block, hak_big_size(hak_big_note(kept->block)));
@@ -207,7 +207,7 @@ static bool release(const hak_kept_t *kept, bool rested) {
         return false;
     if (rested && !kept->guard && hak_hardened.check_freed)
         hak_quarantine_check_zero(kept->block, room);
-    give_back(kept->block); /* FREE, as it is */
+    give_back(kept->block); /* its note stays FREE */
     return true;
 }
 
@@ -224,7 +224,7 @@ static bool leave(hak_quarantine_t *quarantine, hak_kept_t *kept, size_t *releas
 }
 
 /* Puts a block into a random place of the ring, and empties other places until the ring is within
- * HAK_BIG_RING_BYTES, and all are within their part of the limit. If no place can be emptied, the block is lost. */
+ * HAK_BIG_RING_BYTES, and all rings are within the limit on them. If no place can be emptied, the block is lost. */
 static size_t put(hak_quarantine_t *quarantine, const hak_kept_t *kept) {
     uint32_t at = hak_hardened.random ? hak_random_next(&quarantine->random) : quarantine->big_at++;
     size_t released = 0;
@@ -247,7 +247,7 @@ size_t hak_big_keep(hak_quarantine_t *quarantine, void *block, uint64_t note, si
     hak_kept_t kept = {.block = block, .size = whole, .is_huge = is_huge(block)};
     kept.guard = keeps && guard_of(note) == HAK_GUARD_ADVISED && hak_os_guard(block, room + page);
     if (!kept.guard) {
-        clear_end(block); /* if not, again when the block leaves the ring */
+        clear_end(block); /* if refused, tried again when the block leaves the ring */
         if (hak_hardened.zero && (room < HAK_LARGE_MAX || !hak_os_purge(block, room)))
             memset(block, 0, room);
     }
@@ -264,7 +264,7 @@ void hak_big_flush(hak_quarantine_t *quarantine) {
 
 /* ---- resize ---- */
 
-/* Takes the guard away, and the canary; zeroes the end that is cut off while it is still the block's. */
+/* Removes the guard and the canary. Zeroes the end that is cut off, while it still belongs to the block. */
 static bool open_end(char *block, uint64_t note, size_t size) {
     size_t old = hak_big_size(note), room = room_of(block, old), left = room_of(block, size);
     if (!hak_guard_clear(block + room, hak_os_page_size(), guard_of(note))) return false;
@@ -281,7 +281,7 @@ void *hak_big_resize(void *block, uint64_t note, size_t size) {
     size_t whole = whole_of(size), old = hak_big_size(note);
     bool huge = is_huge(block);
     if ((whole > HAK_LARGE_MAX) != huge) return NULL;
-    /* First what finds no room most often: nothing has changed then. */
+    /* This fails most often, so it comes first: nothing has changed yet. */
     if (!huge && size > old && !hak_large_resize(block, whole)) return NULL;
     if (!open_end(block, note, size)) return NULL;
     char *moved =

@@ -2,28 +2,28 @@
  *
  *   | requested bytes | canary to the end of the page | guard page |
  *
- * PROTOCOL. The note of a block is its state, and what a free has to know:
+ * PROTOCOL. The note of a block is its state, and what a free needs to know:
  *   note = requested size << 6 | guard << 4 | origin << 2 | state
  * That of a large block is an atomic word of its unit (state.h), in which at most one large block
  * begins; that of a huge block stands in the table of huge blocks, under its lock. As with small
- * blocks a free begins with a compare-and-swap from USED to FREE. A resize takes the same step, and
- * makes the block USED again when it is done: a free meanwhile is reported. A block that goes back to its heap stays
- * FREE: the word of its unit until the next block of the hardened path begins there, a huge block's note until its
- * entry goes; and a huge block is entered as FREE. So from its first free on a second one is reported, until the
- * program has the block again. No note: the block was allocated before the hardened path was switched on, or is one of
- * a chunk (large/fine_grain.h), for which the word of the unit is not meant, whatever it says.
- *  - Rejected: to clear the note before the block goes back. A second free in between takes the block for one of before
- *    the hardened path, and frees it: it is another thread's, and this one frees it once more.
+ * blocks, a free begins with a compare-and-swap from USED to FREE. A resize takes the same step, and
+ * makes the block USED again at its end: a free in between is reported. A block that goes back to its heap stays FREE:
+ * the word of a unit until the next block of the hardened path begins there, the note of a huge block until its entry
+ * is removed. A huge block is also entered as FREE. So each second free is reported until the program gets the block
+ * again. A block without a note was allocated before the hardened path was switched on, or lies in a chunk
+ * (large/fine_grain.h); the word of a chunk's unit says nothing about the block.
+ *  - Rejected: to clear the note before the block goes back. A second free in between would take the block for one from
+ *    before the hardened path, and free it; then another thread may own it when the first one frees it once more.
  *
  * hakmem_verify() reads the bytes behind each USED block with the gate closed (os/gate.h). So a
  * block becomes USED after these bytes are written, and leaves that state only inside the gate:
  * while the gate is closed its pages stay readable.
  *
- * A freed block up to HAK_BIG_KEPT bytes becomes a guard as a whole, where the kernel can do that
- * by advice: its pages go back, and each later access ends the program. It takes the place of
- * another block in its thread's ring, which goes back to its heap. With HAKMEM_LIMIT the rings of all threads together
- * have at most an eighth of it. Where the kernel cannot, the
- * block is zeroed, and compared with zero when it leaves the ring. */
+ * A freed block up to HAK_BIG_KEPT bytes becomes a guard as a whole, where the kernel can do that by
+ * advice: its pages go back, and each later access ends the program. Elsewhere the block is zeroed, and
+ * compared with zero when it leaves the ring of its thread. It takes the place of another block in the
+ * ring, which goes back to its heap. With HAKMEM_LIMIT the rings of all threads together have at most
+ * an eighth of that. */
 #pragma once
 
 #include "base/base.h"
@@ -39,7 +39,7 @@ void *hak_big_alloc(size_t size, size_t align, bool zero, hak_origin_t origin, b
 /* The note of the block that starts at `block`; 0 for none. */
 uint64_t hak_big_note(const void *block);
 
-/* Swaps the note; false when it is not `*note` any more, which is then what it is. */
+/* Swaps the note. If it is no longer `*note`, stores its value there and returns false. */
 bool hak_big_swap(void *block, uint64_t *note, uint64_t new_note);
 
 /* The large block that begins in a unit of a large heap; NULL for none. */

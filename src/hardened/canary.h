@@ -38,7 +38,7 @@ HAK_FAST_PATH void hak_canary_put(char *block, size_t used, size_t end, bool is_
     memcpy(block + end - sizeof last, &last, sizeof last);
 }
 
-/* Takes it away, so that the program finds no secret where the block is resized. */
+/* Removes it, so that the program finds no secret where the block is resized. */
 HAK_FAST_PATH void hak_canary_clear(char *block, size_t used, size_t end) {
     memset(block + used, 0, hak_min(end - used, sizeof(uint64_t)));
 }

@@ -6,7 +6,7 @@
 enum { SHIFT = 4, SLOTS = 131072, WORDS = SLOTS / 64, RANGE = SLOTS << SHIFT };
 enum {
     LOOKS = 32
-}; /* words; where all are full, nearly all of the part is, and a block of a class serves as well */
+}; /* words; if all are full, the part is nearly full, and a block of a class serves as well */
 
 static _Atomic uintptr_t range; /* 0, then constant */
 static _Atomic uint64_t used[WORDS] HAK_APART;

@@ -1,11 +1,11 @@
 /* empty.h: blocks of size 0.
  *
  * They are addresses 16 bytes apart in one reserved range of 2 MiB without access: each read or
- * write ends the program. The first half of them is malloc's, the third quarter that of new, and the last that of new[], so
- * an address tells the function that has to free it. One bit for each address says whether it is taken. A thread takes an
- * address by an atomic OR of its bit, and gives it back by an atomic AND; the old value of the bit
- * tells the thread whether it was the one that changed it. When all of a function are in use, its request
- * is served as one for a byte. */
+ * write ends the program. The first half is for malloc, the third quarter for new, and the last one for
+ * new[], so an address tells which function has to free it. One bit for each address says whether it is
+ * taken. A thread takes an address by an atomic OR of its bit, and gives it back by an atomic AND; the
+ * old value of the bit tells the thread whether it was the one that changed it. When all addresses of a
+ * function are in use, its requests are served as if for one byte. */
 #pragma once
 
 #include "base/base.h"

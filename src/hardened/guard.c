@@ -43,14 +43,14 @@ bool hak_guard_unit_is_due(hak_random_t *random) {
     return hak_cas_acquire(&unit_count, &made, made + 1); /* of two threads one makes the guard */
 }
 
-/* The shard has charged the unit. */
+/* The shard has charged the unit as committed. */
 static void uncharge(void) {
     hak_add_relaxed(&uncharged_units, 1);
     hak_commit_release(HAK_UNIT_SIZE);
 }
 
-/* Makes a guard whose pages, if *gone, are given back. The kernel takes those of a guard by advice. Those of one by mprotect
- * go before: a purge may write to them. */
+/* Makes a guard. *gone: its pages were given back. A guard by advice gives them back itself; for one by mprotect they
+ * are purged first, since a purge may write to them. */
 static bool make(void *unit, bool *gone) {
     *gone = hak_os_guard(unit, HAK_UNIT_SIZE);
     if (HAK_LIKELY(*gone)) return true;

@@ -41,7 +41,7 @@ bool hak_guard_clear(void *start, size_t size, hak_guard_t guard);
 bool hak_guard_unit_is_due(hak_random_t *random);
 bool hak_guard_unit_make(void *unit);
 
-/* Bytes of guard units that are in use to the pool, but not charged. */
+/* Bytes of guard units that the pool counts as used, but that are not charged. */
 size_t hak_guard_units_uncharged(void);
 
 /* Guard units so far. */

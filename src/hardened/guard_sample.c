@@ -255,8 +255,8 @@ bool hak_guard_sample_free(void *pointer, const char *function, const void *site
     if (!damage) damage = find_change(block + size, start + hak_os_page_size());
     note_call(&page->freed, site);
     close_page(index);
-    /* Before another block gets the page, and its history; outside the gate, since a handler of the program may run. The
-     * child of a fork meanwhile has a page less. */
+    /* Before another block gets the page and replaces its history; outside the gate, since a handler of the program may
+     * run. The child of a fork that comes meanwhile has one page less. */
     if (HAK_UNLIKELY(damage != 0)) {
         hak_gate_leave();
         report_damage(function, page, damage < block ? "underflow" : "overflow", pointer, size,

@@ -34,8 +34,8 @@ static void read_options(hak_hardened_t *to) {
     to->wide = hak_wide_least();
 }
 
-/* Five eighths of QUARANTINE_BYTES are for light blocks, unless not even one class is light: in the profile the requests
- * of a KiB, which are frequent, are light with their canary. */
+/* Five eighths of QUARANTINE_BYTES are for light blocks. So with the profile's values a request of 1 KiB, which is
+ * frequent, is light with its canary. */
 static void share_quarantine(hak_hardened_t *to) {
     uint64_t bytes = (uint64_t)hak_option(HAK_OPTION_QUARANTINE_BYTES);
     to->quarantine_bytes = bytes;
@@ -61,9 +61,8 @@ static void make_near_table(void) {
     const size_t size = sizeof(hak_state_array_t) * HAK_STATE_NEAR * (HAK_STATE_NO_LEVEL + 1);
     void *table = hak_os_address_limit() == SIZE_MAX ? hak_os_map(size, HAK_UNIT_SIZE) : NULL;
     if (!table) return;
-    hak_os_wish_huge(
-        table, size,
-        false); /* where the system makes them for everybody, one would hold all of it */
+    hak_os_wish_huge(table, size,
+                     false); /* a huge page that is made without a request would hold all of it */
     hak_os_name(table, size, "hakmem: states");
     hak_map.states = (uintptr_t)table;
     hak_map.states_end = HAK_STATE_NEAR;

@@ -22,7 +22,7 @@
 #include "base/base.h"
 #include "classes/classes.h"
 
-enum { HAK_QUARANTINE_USUAL = 256 }; /* the profile's: a byte says a place */
+enum { HAK_QUARANTINE_USUAL = 256 }; /* the profile's: one byte is the number of a place */
 
 typedef struct {
     _Atomic bool on;           /* written last; the rest is constant then */
@@ -38,8 +38,8 @@ typedef struct {
     uint32_t quarantine_mask;  /* quarantine - 1, or 0 */
     uint32_t light_size;       /* largest light block; see quarantine.h */
     uint32_t wide_light;       /* so many sizes from HAK_WIDE_LEAST on are light */
-    bool all;                  /* a usual QUARANTINE, all above but two, no block is sampled; what
-                                  is not wide is light */
+    bool all;                  /* `random` to `match` are on, QUARANTINE is the usual one, no block
+                                  is sampled, and each block that is not wide is light */
     uint64_t quarantine_bytes; /* QUARANTINE_BYTES, without the part of light blocks */
     uint64_t secret, factor;   /* of canaries */
     uint64_t ones;             /* 1 in each byte */

@@ -88,9 +88,10 @@ static bool make_list(hak_free_list_t *list, unsigned class_index) {
     return true;
 }
 
-/* Takes up to `want` blocks from the shard and sets their states; blocks for whose state there is
- * no memory go back. A small block that is zero now, or was so when it went back, must be zero when malloc returns it:
- * that finds a write before its neighbour. A clean one is written to: a page that is read first has two faults. */
+/* Takes up to `want` blocks from the shard and sets their states; blocks for whose state there is no
+ * memory go back. A small block that is zero now, or was zero when it went back, must be zero when
+ * malloc returns it: this finds a write in between. A CLEAN block is written to, since a page that is
+ * read first costs two faults. */
 static unsigned take(unsigned home, unsigned class_index, unsigned want, hak_entry_t *entries) {
     void *top[ROOM_MAX + 1];
     unsigned taken = hak_shard_take(home, class_index, want, top, NULL);
@@ -167,7 +168,7 @@ void hak_quarantine_report_write(void *block, size_t size) {
     const char *bytes = block;
     size_t at = 0;
     while (at < size && !bytes[at])
-        at++; /* none is left where another thread writes to it even now */
+        at++; /* no such byte is left if another thread writes to the block even now */
     memset(block, 0, size);
     if (at == size)
         hak_error_report("malloc",
@@ -234,7 +235,7 @@ static void push(hak_quarantine_t *quarantine, unsigned home, hak_rest_t rest) {
         push_slow(quarantine, home, rest);
 }
 
-/* No block has no size. */
+/* 0 for a light block, and for no block. */
 HAK_FAST_PATH uint64_t heavy_bytes(const hak_free_list_t *list) {
     return list->size > hak_hardened.light_size ? list->size : 0;
 }
@@ -271,8 +272,8 @@ static bool is_above(const hak_quarantine_t *quarantine) {
     return quarantine->bytes > hak_hardened.quarantine_bytes;
 }
 
-/* With the block, the quarantine may be above its bytes. Then the block takes the place of one that is not light, from
- * a random place on; a light one would take nothing away. If that is shorter, more of them leave. */
+/* With the block, the quarantine may exceed its bytes. Then the block takes the place of the next block from a random
+ * place on that is not light, since light ones do not count. If that block is shorter, more such blocks leave. */
 void hak_quarantine_keep(hak_quarantine_t *quarantine, unsigned home, hak_rest_t rest) {
     if (!rest.list->size) describe(rest.list, &hak_classes[class_of(quarantine, rest.list)]);
     if (!hak_hardened.quarantine) {

@@ -16,9 +16,9 @@
  * goes back to the shard.
  *
  * A free list begins with room for a few blocks. It doubles when a slow call of free follows one of
- * malloc, or the other way round: a larger one would have avoided both. If several slow calls of one kind came before,
- * four times the room would have avoided more of them, and so it gets that. Together the free lists of a
- * thread grow by no more bytes than its cache may have in other profiles.
+ * malloc, or the other way round: a larger list would have avoided both. If several slow calls of one
+ * kind came before, it grows fourfold, which would have avoided more of them. Together the free lists
+ * of a thread grow by no more bytes than its cache may have in other profiles.
  *
  * LIGHT CLASSES. A class is light if QUARANTINE blocks of it fit into five eighths of QUARANTINE_BYTES.
  * Light blocks need no count of bytes: `bytes` counts the other blocks, which may have the rest.
@@ -33,7 +33,7 @@
 #include "classes/classes.h"
 #include "hardened/hardened.h"
 
-/* A free block, and its state, so that malloc need not look for that. */
+/* A free block, and its state word, so that malloc need not look it up. */
 typedef struct {
     char *block;          /* NULL for none */
     _Atomic uint32_t *at; /* see state.h */
@@ -50,8 +50,8 @@ typedef struct {
     uint16_t room;            /* for entries; 0 before the first */
     uint16_t light_room;      /* the same of a light class, else 0 */
     uint16_t low;             /* a refill is due when so few are left */
-    uint8_t level;            /* as in hak_class_t; NO_LEVEL of what free_small leaves alone */
-    uint8_t slow;             /* the last slow call: 1 for a free; and twice the same ones before */
+    uint8_t level;            /* as in hak_class_t; NO_LEVEL if free_small leaves the class alone */
+    uint8_t slow;             /* bit 0: last slow call was a free; above: equal ones before it */
 } hak_free_list_t;
 
 _Static_assert(sizeof(hak_free_list_t) == 1 << HAK_MAGAZINE_SHIFT,
@@ -60,7 +60,7 @@ _Static_assert(sizeof(hak_free_list_t) == 1 << HAK_MAGAZINE_SHIFT,
 /* A block in the quarantine. */
 typedef struct {
     hak_entry_t entry;
-    hak_free_list_t *list; /* of no block the first one, which has no room */
+    hak_free_list_t *list; /* for no block the first list, which has no room */
 } hak_rest_t;
 
 enum {
@@ -133,7 +133,7 @@ HAK_FAST_PATH void hak_quarantine_check_zero(void *block, size_t size) {
         hak_quarantine_report_write(block, size);
 }
 
-/* Takes the last entry of a free list that has `count` of them, and returns the one behind it. */
+/* Removes the last of a free list's `count` entries; returns the address behind that entry. */
 HAK_FAST_PATH const hak_entry_t *hak_quarantine_pop(hak_free_list_t *list, size_t count) {
     const hak_entry_t *end = list->entries + count;
     HAK_ADD_OWNED_16(&list->count, -1);
@@ -180,7 +180,7 @@ HAK_FAST_PATH hak_rest_t hak_quarantine_exchange(hak_quarantine_t *quarantine, h
     return old;
 }
 
-/* Blocks of the class are light; false for what is no class. */
+/* True when blocks of the class are light; false for the list of no class. */
 HAK_FAST_PATH bool hak_free_list_is_light(const hak_free_list_t *list) {
     return list->size - 1 < hak_hardened.light_size;
 }

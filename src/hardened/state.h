@@ -2,29 +2,29 @@
  *
  *   word = requested size << 4 | origin << 2 | state
  *
- *   NEVER  the hardened path has not had the block yet; with a size other than 0 (CLEAN) its slab was
- *          zero when it was made. A thread that has not seen yet that the path is on may have taken it
- *   FREE   in a free list, in a quarantine or in its slab; with a size other than 0 (FRESH) its
- *          contents are unknown: it came so from its slab
+ *   NEVER  the hardened path has not had the block yet; a thread that has not seen yet that the path is
+ *          on may have taken it. With a size other than 0 (CLEAN), its slab was zero when it was made
+ *   FREE   in a free list, in a quarantine or in its slab. With a size other than 0 (FRESH), its
+ *          contents were unknown when it came from its slab
  *   USED   the program has it
  *   SEEN   the same, and hakmem_verify() looks at the bytes behind it
  *
  * The words of a unit are an array by block index. A unit has up to three arrays, one for each
- * level of classes. Each is made when it is first needed, and none is ever freed or given to
- * another unit; but when the pages of a free unit go back to the system, so do those of its arrays, and its words
- * are NEVER again, as those of a unit that no slab has had yet (hak_state_purge). So a thread that frees a block
- * twice, after its slab has become another one, finds words of the same unit: at worst the state of a block with the
- * same index.
+ * level of classes. Each is made when it is first needed, and none is ever freed or given to another
+ * unit. But when the pages of a free unit go back to the system, so do those of its arrays, and its
+ * words are NEVER again, as in a unit that has never been a slab (hak_state_purge). So if a thread frees
+ * a block twice, and the slab has become another one by then, the thread finds words of the same unit:
+ * at worst the state of a block with the same index.
  *
  * NEAR ARRAYS. The pointers to the arrays stand in a table of their superslab. Those of the first HAK_STATE_NEAR units
- * stand in one table of the process, too, which saves half of the steps of a look-up. It is there unless the system, or a
- * limit on addresses, refuses it. A thread enters an array there before it gives a block out that has a word in it. So
- * whoever has got the block finds the array; who has not may find none, as before the array was made.
+ * stand in one table of the process, too, which saves half of the steps of a look-up. The table exists unless the
+ * system, or a limit on addresses, refuses it. A thread enters an array there before it hands out a block that has a
+ * word in it. So every thread that has the block finds the array; any other may find none, as before it was made.
  *
- * A block that goes back to its slab keeps its word. So FREE without a size says of it, if freed blocks are zero, that it
- * was zero then: a write to it since is found when malloc returns it again. A unit that becomes a slab anew may hold
- * anything: before anybody knows the slab, its words that are FREE become FRESH, or CLEAN if the unit is zero, and
- * perhaps without pages (hak_state_renew).
+ * A block that goes back to its slab keeps its word. If freed blocks are zeroed, FREE without a size means that the
+ * block was zero then: a write to it since is found when malloc returns it again. A unit that becomes a slab anew may
+ * hold anything. So before another thread knows the slab, its words become CLEAN if its blocks are small and the unit
+ * is zero, perhaps without pages; otherwise its words that are not NEVER become FRESH (hak_state_renew).
  *
  * PROTOCOL. The thread that takes a block from a shard makes it FREE; the thread that gives it to
  * the program makes it USED, before the program has the address. A free begins with a
@@ -109,7 +109,7 @@ hak_states_t *hak_state_tables(hak_superslab_t *super);
  * `unit` counts from the map's first one. */
 _Atomic uint32_t *hak_state_make(size_t unit, const hak_class_t *info, uint32_t index);
 
-/* The watcher of new slabs (shard/bin.h): all that is known of its blocks is whether the unit was zero. */
+/* The watcher of new slabs (shard/bin.h): sets the words of a slab's blocks (see above). */
 void hak_state_renew(const hak_unit_t *slab, unsigned class_index);
 
 /* The watcher of units whose pages have gone back (pool/purge.h). */
