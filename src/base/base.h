@@ -111,7 +111,7 @@ HAK_FAST_PATH void hak_errno_restore(const int *kept) { errno = *kept; }
 
 HAK_FAST_PATH size_t hak_align_up(size_t n, size_t align) { return (n + align - 1) & ~(align - 1); }
 
-/* A character of a text from elsewhere, for a terminal: that would execute a control character. */
+/* A character of a text from elsewhere, for a terminal, which would execute a control character. */
 HAK_FAST_PATH char hak_printable(char c) { return c >= ' ' && c < 127 ? c : '?'; }
 
 HAK_FAST_PATH bool hak_is_pow2(size_t n) { return n != 0 && (n & (n - 1)) == 0; }
@@ -184,15 +184,15 @@ HAK_FAST_PATH bool hak_set_bit(uint64_t *word, uint64_t index) {
     return was;
 }
 
-/* The product of *low and `factor`: its lower half is stored there, the upper half returned. Two variables of 64 bits:
- * the compiler would copy the halves of one of 128. */
+/* Multiplies *low by `factor`: stores the lower half of the product there, and returns the upper half. Not one variable
+ * of 128 bits, whose halves the compiler would copy. */
 HAK_FAST_PATH uint64_t hak_multiply(uint64_t *low, uint64_t factor) {
     uint64_t high;
     __asm__("mulq %2" : "+a"(*low), "=d"(high) : "r"(factor) : "cc");
     return high;
 }
 
-/* Takes the lowest bit out of *x, which moves down, and subtracts it from *at. */
+/* Shifts *x down by a bit, and subtracts the bit that falls out from *at. */
 HAK_FAST_PATH void hak_subtract_bit(uint64_t *x, intptr_t *at) {
     __asm__("shrq %0\n\tsbbq $0, %1" : "+r"(*x), "+r"(*at) : : "cc");
 }

@@ -44,7 +44,7 @@ static inline unsigned hak_bits_longest(uint32_t word) {
     return length;
 }
 
-/* Turns `count` bits, all of which are alike. */
+/* Inverts `count` bits, all of which are alike. */
 static inline void hak_bits_turn(uint64_t *bits, size_t at, size_t count) {
     for (size_t some; count; at += some, count -= some) {
         some = hak_min(64 - at % 64, count);

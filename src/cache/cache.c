@@ -53,8 +53,8 @@ enum {
     STREAM_MID_BYTES = 64 * 1024, /* ...and in one of a mid class */
     VICTIMS_ASKED = 4,            /* magazines that one call asks for room */
     STEAL_INTERVAL = 16,          /* slow calls between two calls that ask */
-    PART = 8,       /* first batch of a direction: one part of the stack in so many... */
-    FLUSH_PART = 2, /* ...and of a flush to a shard */
+    PART = 8,                     /* the first batch of a direction is 1/PART of the stack... */
+    FLUSH_PART = 2,               /* ...and a flush to a shard 1/FLUSH_PART */
     BATCH_LEAST = 4,
     FEW_SLOTS = 8,     /* a stack of so many slots or fewer is refilled as a whole */
     UPGRADED_MAX = 16, /* first blocks of a class taken from the class above */
@@ -363,7 +363,7 @@ void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
     return block;
 }
 
-/* Of a thread without a cache. False for a double free. */
+/* Gives a block of a thread without a cache back. False for a double free. */
 static HAK_BEHIND bool give_without_cache(unsigned class_index, void *block) {
     if (!hak_depot_serves())
         hak_shard_flush(0, class_index, &block, 1);

@@ -71,7 +71,7 @@ typedef struct hak_cache {
     uint32_t rounds;                   /* owner; not yet told to policy/band_cost.h */
     uint32_t heap_units;               /* in use when it last gave back classes that were left */
     uint8_t lefts;                     /* how often it did, modulo 256 */
-    uint8_t changing;                  /* owner; more than a top is half changed: thread/verify.c */
+    uint8_t changing;                  /* owner; changes under way, see hak_cache_begin_change */
     uint16_t victim;                   /* magazine that is asked next to give up room */
     size_t capacity[HAK_CACHED_TIERS]; /* bytes of blocks that its stacks may hold */
     struct hak_stacks *stacks;         /* owner; see stacks.h */

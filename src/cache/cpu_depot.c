@@ -17,9 +17,9 @@ enum {
     SLOTS_LEAST = 8,          /* ...so many blocks in any case, and... */
     SLOTS_MOST = 128,         /* ...not more than these */
     SWEPT_MOST = 64,          /* blocks that a sweep takes under one lock */
-    MOVED_MOST = 64, /* blocks that a thread without a cache moves at once: of a depot... */
-    REFILL_PART = 8, /* ...one part in so many from the shard... */
-    FLUSH_PART = 2,  /* ...and one in so many to the shard */
+    MOVED_MOST = 64,          /* blocks that a thread without a cache moves at once, at most */
+    REFILL_PART = 8,          /* it takes 1/REFILL_PART of a depot from the shard... */
+    FLUSH_PART = 2,           /* ...and gives 1/FLUSH_PART to the shard */
 };
 
 _Atomic bool hak_depot_open HAK_READ_OFTEN;
@@ -108,12 +108,12 @@ static unsigned part_of(unsigned class_index, size_t part) {
     return (unsigned)hak_min(hak_max(slots_of(class_index) / part, 1), MOVED_MOST);
 }
 
-/* The blocks that a call moves between a depot and a shard; and blocks that were already free, which the thread reports
- * when it is outside the gate. */
+/* The blocks that a call moves between a depot and a shard, and those that were already free. The thread reports the
+ * latter when it is outside the gate. */
 typedef struct {
-    hak_twice_t twice; /* by a take */
-    void **found;      /* by a give: they come first there... */
-    unsigned bad;      /* ...so many */
+    hak_twice_t twice; /* already free, found by a take */
+    void **found;      /* the same, found by a give: the first... */
+    unsigned bad;      /* ...so many of this array */
     void *blocks[1 + MOVED_MOST];
 } moved_t;
 _Static_assert(SWEPT_MOST <= MOVED_MOST, "a sweep has room");

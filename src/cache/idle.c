@@ -7,8 +7,8 @@
 #include "shard/shard.h"
 
 enum {
-    REST_CALLS = 128, /* slow calls of its tier after which a magazine may be idle; it is */
-    REST_PAGES = 512, /* if it pins so many pages, with fewer pages after more calls */
+    REST_CALLS = 128, /* slow calls of its tier after which a magazine is idle... */
+    REST_PAGES = 512, /* ...if it pins so many pages; with fewer pages, after more calls */
     PAGE_LEAST = 4096,
     LEFT_MOST = 8,     /* magazines of classes that were left, emptied by one call */
     LEFT_TIMES = 4,    /* see hak_idle_give_left */
@@ -17,7 +17,7 @@ enum {
     BRAKED_LOOKS = 16, /* magazines that a later call looks at; the first one looks at all */
 };
 
-/* Looks at a magazine. True when it is idle and has blocks: they are to be given back. */
+/* Looks at a magazine. True when it is idle and has blocks to give back. */
 static bool rests(hak_cache_t *cache, unsigned class_index, uint32_t clock) {
     const uint16_t top =
         (uint16_t)((uintptr_t)hak_load_relaxed(&cache->magazines[class_index].top) >> 3);

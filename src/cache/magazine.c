@@ -43,8 +43,9 @@ static size_t remove_oldest(hak_cache_t *cache, unsigned class_index, size_t cou
     return done;
 }
 
-/* A report may call the program's handler of SIGABRT. By then the magazine holds no block that has left it: a free in the
- * handler would flush it again. Returns how many of the blocks that are still to go the handlers have left. */
+/* Reports blocks that were freed twice. The program's handler of SIGABRT may run, and a free in it may flush the
+ * magazine, from which all blocks that were given back are removed by now. Returns how many of the `count` blocks that
+ * are still to go the handler has left. */
 static HAK_BEHIND size_t report_twice(const hak_cache_t *cache, unsigned class_index,
                                       const hak_twice_t *twice, size_t count) {
     hak_shard_report_twice(twice, class_index);
@@ -65,7 +66,7 @@ HAK_BEHIND void hak_magazine_report(const hak_bad_t *bad) {
     hak_shard_report_all(bad->first, bad->count, bad->class_index);
 }
 
-/* The lifo and the share of a class. */
+/* Empties the lifo and the share of a class. */
 static HAK_BEHIND void empty_more(hak_cache_t *cache, unsigned class_index, hak_bad_t *bad) {
     void **const blocks = bad->blocks;
     size_t count;

@@ -28,7 +28,7 @@ HAK_FAST_PATH hak_cache_counts_t *hak_magazine_counts(hak_cache_t *cache, unsign
     return hak_cache_counts(cache, (hak_band_t)hak_bands[class_index]);
 }
 
-/* Around a change that thread/verify.c must not look at half done. They nest. */
+/* Around a change that thread/verify.c must not see half done. They nest. */
 HAK_FAST_PATH void hak_cache_begin_change(hak_cache_t *cache) {
     cache->changing++;
     atomic_signal_fence(memory_order_seq_cst);

@@ -25,7 +25,7 @@ void hak_cache_check_magazine(hak_check_t *check, const hak_cache_t *cache, unsi
     hak_check_that(check, of_magazine, magazine, "the sentinel is NULL", magazine->base[0] == NULL);
 }
 
-/* What stands in the stack of the caller. */
+/* Checks a block in a magazine of the caller. */
 static void check_block(hak_check_t *check, const hak_magazine_t *magazine, const void *block,
                         unsigned class_index) {
     const hak_class_t *info = &hak_classes[class_index];
@@ -72,8 +72,8 @@ static bool has_lost_slab(const void *block, unsigned class_index) {
     return slab ? hak_map_class(slab) != class_index : hak_region_was_unmapped(block);
 }
 
-/* Takes it out, and reports it as the flush would do later. The program's handler of SIGABRT may change the magazine or
- * jump away, so this is the last step. */
+/* Takes the block out, and reports it as the flush would do later. The program's handler of SIGABRT may change the
+ * magazine or jump away, so this is the last step. */
 static void report_slot(hak_magazine_t *magazine, void **slot, unsigned class_index) {
     void **top = hak_load_relaxed(&magazine->top);
     const void *block = *slot;

@@ -2,8 +2,8 @@
  *
  * Threads drive it by their slow calls. A sample is due 250 ms after the last one. So that a short
  * program learns, too, a sample is also due after 4, 8, 16, ... rounds of slow calls; since the
- * number doubles, these samples cost a long-running program nothing. Beyond a few shards, whose lines
- * a sample all reads, it grows eightfold.
+ * number doubles, these samples cost a long-running program nothing. With more than a few shards the
+ * number grows eightfold, since a sample reads lines of all shards.
  *
  * One thread samples at a time; a thread that finds the lock taken goes on without a sample. The
  * lock is innermost: no other lock is taken while it is held. */

@@ -21,7 +21,7 @@ enum {
     WASTED_MOST = 8,          /* no class wastes more than this part of a block */
     SAME_LOOKS = 2,           /* looks in a row that must find the same size best */
     FEW_SHARDS = 4, /* with more, CPUs take the counts' cache lines from each other too often: */
-    NOTED_PART = 8, /* then a thread counts one sample in so many */
+    NOTED_PART = 8, /* then a thread counts one of NOTED_PART samples */
 };
 
 static struct {

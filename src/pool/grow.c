@@ -11,8 +11,8 @@
 size_t hak_pool_large_units;
 
 enum {
-    MIXED_PART = 8,    /* of the units; of a heap in which large heaps have more */
-    MIXED_LEAST = 256, /* units that others have, before these get huge pages */
+    MIXED_PART = 8,    /* a heap is mixed if large heaps have more than this part of the units */
+    MIXED_LEAST = 256, /* other units that such a heap needs before they get huge pages */
 };
 
 bool hak_pool_is_mixed(void) {

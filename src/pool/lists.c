@@ -42,7 +42,7 @@ static void insert(hak_superslab_t *super, unsigned longest) {
 
 void hak_lists_insert(hak_superslab_t *super) { insert(super, hak_bits_longest(super->free)); }
 
-/* The first of a list would come back to its place. */
+/* The first of a list stays there if its span does: it would only come back to its place. */
 void hak_lists_set_free(hak_superslab_t *super, uint32_t free) {
     const unsigned longest = hak_bits_longest(free);
     const bool stays = longest == super->longest && !super->prev;

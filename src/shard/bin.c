@@ -236,8 +236,8 @@ HAK_FAST_PATH void write_row(void **end, char *lowest, size_t size, size_t count
     if (count & 1) *end = (void *)next[1];
 }
 
-/* Writes the blocks of the bits of a word, `lowest` that of its lowest bit, as above. Each bit costs the same, and one
- * that is 0 leaves an address that the next block overwrites: there must be room for 64. Returns the new end. */
+/* Writes the blocks of the bits of a word, as above; `lowest` is the block of its lowest bit. Each bit costs the same:
+ * a bit that is 0 leaves an address that the next block overwrites. There must be room for 64. Returns the new end. */
 static HAK_NEXT void **write_dense(void **end, uint64_t x, char *lowest, size_t size) {
     intptr_t at = 0;
     for (; x; lowest += 4 * size) {
@@ -402,7 +402,7 @@ bool hak_bin_after_free(hak_bin_t *bin, hak_unit_t *slab) {
     return leaves;
 }
 
-/* A request of one class may have drained bins of others. */
+/* The block may have another class: a request may have drained bins of several classes. */
 HAK_BEHIND void hak_shard_report_one(const void *block, unsigned class_index) {
     const hak_unit_t *unit = hak_region_unit_of(block);
     const uint16_t owner = unit ? hak_load_acquire(&unit->owner) : 0; /* partner: hak_slab_make */

@@ -31,7 +31,7 @@ static HAK_BEHIND void *bitmap_of_shard(hak_bitmap_place_t *places, unsigned sha
     return bitmap ? memset(bitmap, 0, size) : NULL;
 }
 
-/* In the place of one that a second free stands in, which serves later. */
+/* Replaces a bitmap in which a second free has set a remote word; that bitmap serves later. */
 static HAK_BEHIND void *another(void *bitmap, size_t size) {
     void *clean = hak_meta_alloc_zeroed(size);
     hak_meta_free_bitmap(bitmap, size);

@@ -39,7 +39,7 @@ typedef struct {
     unsigned word;
 } share_t;
 
-/* The rest comes with the next batch, after these blocks have been reported. */
+/* Ends the batch at blocks that were already free. The rest comes with the next batch, after these are reported. */
 static HAK_BEHIND void drop_bits(batch_t *batch, char *first, uint64_t bits) {
     const unsigned low = hak_lowest_bit(bits);
     *batch->twice =
@@ -225,7 +225,7 @@ HAK_FAST_PATH void *const *give_near(void *const *first, void *const *end, hak_u
         next = set_bits(next, end, &mask, index, unit + begin, bytes, by_block, &twice);
         *word = mask;
         if (twice || next == first + 1)
-            break; /* if only the first, so may be the others: see give_apart */
+            break; /* if the first block is alone, the next ones may be, too: see give_apart */
     }
     return next;
 }

@@ -22,7 +22,7 @@ enum {
     DRAIN_MOST = 64,       /* blocks, so also slabs, that a sweep drains under one lock */
     DRAINS_MOST = 1 << 16, /* of one bin in one sweep */
     CHANGED_PART =
-        32, /* a heap has changed when it has more than one unit in so many more, or fewer */
+        32, /* a heap has changed when it has grown or shrunk by more than 1/CHANGED_PART */
     UNITS_LEAST = 16, /* in a smaller one the code that empties magazines costs as many pages */
     SEARCH_MOST = 16, /* other shards that a search examines while there is other memory */
 };

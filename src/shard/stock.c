@@ -107,7 +107,7 @@ bool hak_stock_has_former(unsigned shard) {
 
 _Atomic bool hak_stock_closed HAK_READ_OFTEN;
 
-/* The newest of those that were there and those that come. */
+/* Keeps the newest units, of those that the stock has and of the list. */
 static HAK_BEHIND void keep(hak_stock_t *stock, unsigned shard, hak_unit_t *list) {
     const unsigned most = (unsigned)hak_min(hak_bin_slab_count(shard) / SLABS_EACH, FORMER_MOST);
     hak_unit_t *kept = take_all(&stock->former), **end = &kept;

@@ -24,7 +24,7 @@
  *       them, or the thread sees that the stocks are closed
  *
  * A plain shard may become one with a stock meanwhile: then C1 may pass it over. But a thread in C2 that sees the stock
- * open has seen the shard's new state before its fence, so the helper sees it behind its own.
+ * open has seen the shard's new state before its fence, so the helper sees that state after its own fence.
  *
  * A thread stands between K1 and K2 inside the gate (os/gate.h), so the child of a fork loses nothing.
  *

@@ -24,7 +24,7 @@ typedef struct {
     hak_bin_rare_t rare[HAK_CLASS_COUNT + 1];
     hak_warm_ring_t rings[HAK_CLASS_COUNT + 1];
     hak_bin_sum_t bin_sums[HAK_CLASS_COUNT + 1]; /* hak_verify runs once at a time */
-    /* Of plain shards, not used. */
+    /* Not used in plain shards. */
     hak_stock_t stock HAK_ALIGNED(HAK_LINE);
     hak_room_place_t room;
     hak_bitmap_place_t bitmaps[HAK_BITMAP_SIZES][HAK_BITMAPS_KEPT];
@@ -151,7 +151,7 @@ static HAK_NEXT void look_at_spare(const hak_bin_t *bin, unsigned shard, unsigne
     if (hak_bin_spare_bytes(bin, class_index)) hak_bin_note_spare(shard, class_index, true);
 }
 
-/* So much memory is seldom free: small processes need neither a closer look nor its code. */
+/* So much memory is seldom free: small processes need neither a closer look nor the code for it. */
 void hak_bin_look_at_spare(const hak_bin_t *bin, unsigned shard, unsigned class_index) {
     const size_t bytes = used_bytes(bin, class_index);
     if (HAK_LIKELY(bytes < LENDS_LEAST)) return;

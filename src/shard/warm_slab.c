@@ -15,7 +15,7 @@
 
 enum {
     REPORT_INTERVAL = 16, /* carves that a thread reports together */
-    PART_LEAST = 2,       /* a carve brings at least one part in so many of what is wanted */
+    PART_LEAST = 2,       /* a carve brings at least 1/PART_LEAST of what is wanted */
 };
 
 _Atomic bool hak_warm_seen HAK_READ_OFTEN;
