@@ -231,7 +231,7 @@ const hak_stats_t *hak_stats_begin(void) {
     return &snapshot;
 }
 
-/* Begins with the lock of the snapshot; false when it is not free within so many milliseconds. */
+/* Begins by taking the lock of the snapshot; false when that is not free within *tries milliseconds. */
 static bool begin_within(unsigned *tries) {
     if (!hak_gate_begin_question()) return false;
     const bool is_mine = hak_lock_acquire_apart_within(&hak_snapshot_lock, tries);

@@ -38,8 +38,8 @@
 #include "thread/verify.h"
 
 /* glibc takes the lock of its list of streams after these handlers, and it allocates a stream's buffer
- * with that lock held. So that lock must be taken before the gate closes. It is recursive. A thread that is
- * inside may wait for it, whose signal handler forks: the gate lets go of it between two rounds (os/gate.h).
+ * with that lock held. So that lock must be taken before the gate closes. It is recursive. A thread inside may
+ * wait for it, and fork in a signal handler: so it is released between two rounds of a close (os/gate.h).
  * Other libcs do not have these names. */
 extern void _IO_list_lock(void) __attribute__((weak));
 extern void _IO_list_unlock(void) __attribute__((weak));
@@ -51,7 +51,7 @@ HAK_LOCK_RANK(REPORT, hak_report_lock, NULL);
 HAK_LOCK_RANK(SNAPSHOT, hak_snapshot_lock, NULL);
 
 /* hak_gate_thread.forks counts the forks of this thread that closed the gate: a signal handler may fork in a
- * fork. It is the thread's, since a handler of a fork that did not close it may start a thread whose fork does. */
+ * fork. Each thread has its own, since a handler of a fork that did not close it may start a thread whose fork does. */
 
 static void before_fork(void) {
     /* With one thread nobody else can hold a lock, and a fork in a signal handler that interrupted

@@ -89,9 +89,8 @@ enum {
     STACK_SIZE = 128 * 1024,
     PERIOD_LEAST_MS = 10,
     PERIOD_MOST_MS = 250,
-    STUCK_MS =
-        1000, /* dirty units are stuck after so long, besides the delay and a round of the pool */
-    WORK_MS = 5,           /* CPU time in one round that the helper alone does not use */
+    STUCK_MS = 1000, /* dirty units are stuck after this time, the delay, and a round of the pool */
+    WORK_MS = 5,     /* CPU time in one round that the helper alone does not use */
     ALONE_LEAST_MS = 1000, /* of sleep, before a look whether it is alone */
     ALONE_MOST_MS = 3600 * 1000,
     END_NAP_MS = 10, /* of the last thread, which waits for the helper's end */
@@ -108,11 +107,11 @@ static _Atomic uint32_t urged HAK_OWN_LINE; /* 1: a thread has noted work that m
                                                next round */
 
 static _Atomic(hak_own_word_t *) mark HAK_READ_OFTEN; /* NULL: not yet, or the kernel has none */
-static pthread_t handle; /* the helper writes it before ENDED; who reaps reads it */
+static pthread_t handle; /* the helper writes it before ENDED; the reaper reads it */
 static uintptr_t number; /* the helper writes it before AWAKE, and 0 before ENDED; see P4 */
 static hak_gate_post_t post;
 
-/* The helper writes; dirty units that are stuck while it sleeps, as others see after they saw it asleep. */
+/* Dirty units that are stuck while the helper sleeps. The helper writes; others read it after they saw it asleep. */
 static _Atomic size_t stuck_units;
 
 static size_t other_units(void) { return atomic_load(&hak_huge_stats.kept_bytes) / HAK_UNIT_SIZE; }
@@ -135,7 +134,7 @@ static size_t dirty_bytes(void) {
     return (hak_pool_purgeable() + other_units()) * HAK_UNIT_SIZE + hak_large_idle();
 }
 
-/* The helper's: what its last round left, and since when that has been as much. */
+/* Used by the helper: what its last round left, and since when that amount is the same. */
 static struct {
     size_t bytes;
     uint64_t since_ms;
@@ -157,7 +156,7 @@ static bool is_dirty(int64_t delay_ms, bool fresh) {
 /* False in a program that never purges: there the helper only waits for the note of a new delay. */
 static bool much_to_do(int64_t delay_ms) { return delay_ms >= 0 && worth_waking(); }
 
-/* Until it is woken, or for so long: after that it may be alone. */
+/* Sleeps until a wake-up, or for *nap_ms. Before a longer nap it looks whether it is the only thread left. */
 static void sleep_once(unsigned *nap_ms) {
     int status;
     if (*nap_ms > ALONE_LEAST_MS && hak_os_is_last_task(&status)) hak_os_end_task(status);
@@ -214,7 +213,7 @@ static void join_gate(void) {
     number = hak_os_thread();
 }
 
-/* Behind it the thread does not enter the gate any more. */
+/* After this call the thread no longer enters the gate. */
 static void leave_gate(void) {
     number = 0;
     hak_gate_release(&post);

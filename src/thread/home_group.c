@@ -255,7 +255,7 @@ static void count_home(group_t *group, hak_cache_t *cache, unsigned home) {
     HAK_ADD_OWNED(&group->homes[home % SHARDS], 1u);
 }
 
-/* What the cache knows of its thread. */
+/* Notes in the cache what it knows of its thread. */
 static void move_in(hak_cache_t *cache, unsigned home) {
     const unsigned process = hak_os_process_id(), tid = hak_os_thread_id();
     memset(cache->streak, 0, sizeof cache->streak); /* a stream belongs to one thread */
@@ -278,9 +278,9 @@ void hak_group_join(hak_cache_t *cache, hak_seat_t seat) {
 }
 
 /* The CPUs of the group whose caches with blocks a start may take: all, or only its own. Each line and each block of
- * another CPU's cache would move here. So on a large machine it takes none while there are few, less than one for each two
- * CPUs or threads: that of its own CPU is still on its way, since a thread begins before the one before it has ended.
- * Lock held. */
+ * another CPU's cache would move here. So on a large machine a start takes no such cache while few wait, fewer than one
+ * for every two CPUs or threads: that of its own CPU is still on its way, since a thread begins before the last one has
+ * ended. Lock held. */
 static HAK_BEHIND unsigned cpus_asked(const group_t *group, hak_seat_t seat, bool any) {
     const unsigned homes = homes_in(seat.shard / SHARDS, seat.count);
     any = any || group->full >= hak_min(homes, hak_load_relaxed(&group->threads)) / 2;

@@ -13,13 +13,13 @@
  *           join under the lock of the chosen group. Before a new one is made, it looks for one whose
  *           thread ended without a word (silent_exit.h). On more CPUs than one group has, a new one also
  *           comes before one with blocks of another CPU, while few of these wait
- *   join    The cache gets its home in the group, the number of its thread, and its post is taken. Of a cache that
- *           waited here the lock protects only that its thread counts, and the post: what only its new thread
- *           writes comes when the lock is free again. A lost one has all of it before its post is taken
+ *   join    The cache gets its home in the group and the number of its thread; its post is taken. For a cache
+ *           that waited here, only the count and the post change under the lock; what only its new thread
+ *           writes follows when the lock is free again. A lost cache gets all of it before its post is taken
  *   end     Under the lock of the cache's home, ask whether the cache may wait with its blocks; without
  *           a lock, empty it if not. Then under the lock: the thread no longer counts, its post is
- *           released, and the cache waits there. From then on it may serve another thread. Before that lock
- *           is taken nobody need look for the cache any more (A3 of silent_exit.h)
+ *           released, and the cache waits there. From then on it may serve another thread. Before it takes
+ *           that lock, the thread takes the cache out of the table of places (A3 of silent_exit.h)
  *   tell    After each change of its number of threads, the group tells the process (cache_budget.h) if there are
  *           more than it told last, or half as many: where more than two threads of a group start and end
  *           all the time, no line of the process moves.
@@ -56,7 +56,7 @@ typedef struct {
     unsigned count; /* of homes, at the time of the choice */
 } hak_seat_t;
 
-/* The caller got no cache, and gives up its place in the count. */
+/* The first also counts the caller. The second is for a caller that got no cache: it no longer counts. */
 hak_seat_t hak_group_choose(void);
 void hak_group_give_up(hak_seat_t seat);
 

@@ -12,10 +12,10 @@
  * | a pass is due: 250 ms since the last one    | all that is old enough       | piece     | 64 looks, 1 MiB |
  * | committed bytes cross LIMIT_SOFT            | the same, whatever its age   | piece     | the same and its own size |
  * | slab events have made a round due (ROUND)   | free units beside slabs      | piece     | the same        |
- * | the heap has grown by a superslab (GROWN)   | as much, of sparse slabs     | piece     | the same        |
+ * | the heap has grown by a superslab (GROWN)   | as many bytes of sparse slabs | piece    | the same        |
  * | slabs were taken (VISIT); slow calls made   | sparse slabs of idle bins    | piece     | the same        |
  * | more is kept than the peak allows (HUGE)    | the oldest huge mappings     | piece     | the same        |
- * | large blocks were freed (SPARSE)            | of them, what few pages are in | piece   | the same        |
+ * | large blocks were freed (SPARSE)            | large heaps, if few pages are in | piece | the same        |
  * | a free finds more than may be kept (purge_ahead.c) | the oldest, if no helper runs | piece  | the same and its own size |
  * | a huge block is freed where too much is kept | the oldest huge mappings    | the call  | its own size    |
  * | DISABLE_BATCH: a block is freed             | its own pages                | the call  | its own size    |
@@ -205,7 +205,7 @@ static void begin_pass(work_t *work, uint32_t delay_ms, hak_sparse_t bins) {
     hak_store_relaxed(&has_hurry, bins != HAK_SPARSE_IDLE);
 }
 
-/* All slow calls read the line of these: what is so already is not written. */
+/* Writes only what changes, since all slow calls read this line. */
 static void end_pass(void) {
     if (hak_load_relaxed(&has_pass)) hak_store_relaxed(&has_pass, false);
     if (hak_load_relaxed(&has_hurry)) hak_store_relaxed(&has_hurry, false);
@@ -306,8 +306,8 @@ static bool has_work(const call_t *call, int64_t delay_ms, bool is_ahead) {
     return is_ahead && hak_purge_ahead_excess();
 }
 
-/* The bytes that a call may give back beside CALL_BYTES: as many as it has freed; or taken, above LIMIT_SOFT. Large
- * blocks would else outrun what goes back, up to the limit of a control group, at which the process is killed. */
+/* The bytes that a call may give back beside CALL_BYTES: as many as it has freed or, above LIMIT_SOFT, taken. Otherwise
+ * large blocks would come faster than memory goes back, and a control group's limit would end the process. */
 static size_t own_bytes(const call_t *call) {
     const bool is_pressed =
         hak_load_relaxed(&has_hurry) || hak_load_relaxed(&hak_budget_notes) & HAK_NOTE_PRESSURE;
@@ -474,7 +474,7 @@ static HAK_BEHIND void note_again(bool was_owned) {
     if (was_pressed && soft && hak_commit_bytes() > soft) hak_budget_note(HAK_NOTE_PRESSURE);
 }
 
-/* By the owner, or in place of one that is not there any more. */
+/* By the owner, or in place of an owner that no longer exists. */
 static HAK_BEHIND void begin_anew(void) {
     note_again(hak_load_relaxed(&owner) != 0);
     hak_purge_ahead_forget();

@@ -5,7 +5,7 @@
 
 hak_place_t hak_places[HAK_PLACES] HAK_APART;
 
-/* One that died inside may hold its stack lock. */
+/* A thread that died inside may hold the stack lock of its cache. */
 static bool is_outside(const hak_cache_t *cache) {
     return hak_load_acquire(&cache->post.inside) == 0 && !hak_gate_is_lost(&cache->post);
 }

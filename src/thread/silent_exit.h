@@ -69,7 +69,7 @@ HAK_FAST_PATH void hak_silent_exit_note(hak_cache_t *cache) {
     if (hak_load_relaxed(entry) != cache) hak_store_release(entry, cache);
 }
 
-/* A thread gives its cache up, which is still its own: nobody need look for it. */
+/* Called by a thread that gives its cache up, before another thread may own it: no start need look for it. */
 void hak_silent_exit_clear(hak_cache_t *cache);
 
 /* Takes the cache of a former thread at the place of the calling one, which has none; NULL if there is none to be

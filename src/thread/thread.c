@@ -62,7 +62,7 @@ static _Atomic bool ready HAK_READ_OFTEN; /* written under the list lock, once *
 static __thread struct {
     uint32_t first_ms; /* as a novice, since that time... */
     uint16_t calls;    /* ...so many calls without a cache */
-    uint8_t frees;     /* the last ones, without one for which it had to stay a novice */
+    uint8_t frees;     /* in a row, since the thread became due for a cache */
     uint8_t steps;     /* that are under way */
 } self;
 static _Atomic uintptr_t unsettled
@@ -220,7 +220,7 @@ static hak_cache_t *acquire_cache(bool waiting) {
     const hak_seat_t seat = hak_group_choose();
     hak_cache_t *new = take_abandoned(), *cache = new ? new : hak_group_take(seat, waiting);
     if (!cache && !waiting) cache = new = find_cache();
-    if (new) hak_group_join(new, seat); /* a waiting one has */
+    if (new) hak_group_join(new, seat); /* a waiting one has joined */
     if (!cache) hak_group_give_up(seat);
     hak_thread_fit();
     if (cache && hak_load_acquire(&all_caches)->next) hak_silent_exit_note(cache);
@@ -247,12 +247,12 @@ HAK_NEXT bool hak_thread_sees_ends(void) {
     return hak_load_acquire(&ready) && hak_load_relaxed(&has_key); /* partner: prepare_process */
 }
 
-/* Without the lock: who calls exit() may have interrupted its owner. */
+/* Without the lock: the thread that calls exit() may have interrupted its holder. */
 HAK_BEHIND void hak_thread_forsake(void) {
     if (atomic_exchange(&has_key, false)) pthread_key_delete(exit_key);
 }
 
-/* True when a thread that is not the process's first one is to be a novice; else nobody has said so yet. */
+/* True when a thread must begin as a novice, and no thread has noted that before. Not for the process's first one. */
 static HAK_NEXT bool begins_as_novice(void) {
     hak_thread_follow_cpus(hak_os_now_ms(), true);
     return !hak_depot_serves() && hak_thread_note_crowd(hak_group_estimate());

@@ -4,9 +4,9 @@
  * held, no slab is claimed, no remote free is half done, and no unit is on its way between two owners.
  * Fast paths continue; they change only the `top` of the thread's own magazines.
  *
- * A signal handler's thread may itself be inside, change a magazine, or be in a check or a collection of statistics. What
- * is half done then may not add up, and the thread may hold a lock, that of the check itself too: there is no answer, nor
- * in the child of a fork in that handler before the call has ended. */
+ * In a signal handler, the interrupted thread may itself be inside, or in the middle of a change of a magazine, a check
+ * or a collection of statistics. Then figures may not add up, and it may hold a lock, even that of the check. So the
+ * check gives no answer there, nor in the child of a fork in that handler until the interrupted call has ended. */
 #include "thread/verify.h"
 
 #include "cache/verify.h"
