@@ -48,7 +48,7 @@ static uint64_t offset_of(const tables_t *tables, uint64_t address) {
     return UINT64_MAX;
 }
 
-/* The name of symbol `index`, if it is defined, or if it is not, as wanted; else "". *known: the symbol exists. */
+/* The name of symbol `index`; "" if whether it is defined differs from `is_defined`. *known: the symbol exists. */
 static const char *name_of(const image_t *image, const tables_t *tables, uint64_t index,
                            bool is_defined, bool *known) {
     const Elf64_Sym *symbol =

@@ -5,7 +5,7 @@
  * is not recorded.
  *
  * A program may have a malloc of its own over glibc's __libc_malloc. Then only its calls of these names come here, and
- * are recorded. Where malloc itself comes here, the next allocator may be such a wrapper: then these names lead on. */
+ * are recorded. Otherwise malloc comes here, and the next allocator may be such a wrapper: its calls go on to libc. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <malloc.h>
