@@ -26,7 +26,7 @@ size_t hak_shard_visit(hak_budget_t *budget);
 bool hak_shard_purge_piece(hak_walk_t *walk, hak_sparse_t which, uint32_t delay_ms,
                            hak_budget_t *budget, size_t *bytes);
 
-/* Notes of shards for the thread that purges next; taken with an exchange. */
+/* Notes of shards for the thread that purges next. It lowers each as it does the work. */
 extern _Atomic uint32_t hak_shard_grown;      /* units by which the heap has grown */
 extern _Atomic uint32_t hak_shard_visits_due; /* since units have become slabs, as above */
 

@@ -180,23 +180,35 @@ static void leave(void) {
     if (HAK_UNLIKELY(!hak_cas_release(&owner, &own, 0))) is_left_behind = false;
 }
 
+/* Lowers a sum of what is due, by work that is done: the sum tells at any time what is left, also in the child of a fork
+ * whose owner stayed behind. Never below 0: a piece that a fork left behind, and another owner, may both do the same. */
+static void lower(_Atomic uint32_t *sum, size_t done) {
+    uint32_t now = hak_load_relaxed(sum);
+    while (!hak_cas_weak_release(sum, &now, now - (uint32_t)hak_min(done, now))) continue;
+}
+
 /* Gives back as many bytes as the heap has grown by. Forgets the rest when no bin can give any. */
 static void pay_for_growth(hak_budget_t *budget) {
-    uint32_t units = hak_exchange_acq_rel(&hak_shard_grown, 0);
+    uint32_t units = hak_load_relaxed(&hak_shard_grown);
     size_t given;
-    while (units && (given = hak_shard_purge_grown((size_t)units * HAK_UNIT_SIZE, budget)) > 0)
-        units -= (uint32_t)hak_min(units, given / HAK_UNIT_SIZE + 1);
-    if (!units || !hak_budget_is_spent(budget) || budget->looks == 0) return;
-    hak_add_relaxed(&hak_shard_grown, units);
-    hak_budget_note(HAK_NOTE_GROWN);
+    while (units && (given = hak_shard_purge_grown((size_t)units * HAK_UNIT_SIZE, budget)) > 0) {
+        const size_t paid = hak_min(units, given / HAK_UNIT_SIZE + 1);
+        lower(&hak_shard_grown, paid);
+        units -= (uint32_t)paid;
+    }
+    if (units && hak_budget_is_spent(budget) && budget->looks > 0)
+        hak_budget_note(HAK_NOTE_GROWN);
+    else
+        lower(&hak_shard_grown, units);
 }
 
 static void make_visits(hak_budget_t *budget) {
-    uint32_t visits = hak_exchange_acq_rel(&hak_shard_visits_due, 0);
-    for (; visits && !hak_budget_is_spent(budget); visits--) hak_shard_visit(budget);
-    if (!visits) return;
-    hak_add_relaxed(&hak_shard_visits_due, visits);
-    hak_budget_note(HAK_NOTE_VISIT);
+    uint32_t visits = hak_load_relaxed(&hak_shard_visits_due);
+    for (; visits && !hak_budget_is_spent(budget); visits--) {
+        hak_shard_visit(budget);
+        lower(&hak_shard_visits_due, 1);
+    }
+    if (visits) hak_budget_note(HAK_NOTE_VISIT);
 }
 
 static void begin_pass(work_t *work, uint32_t delay_ms, hak_sparse_t bins) {
@@ -464,7 +476,7 @@ void hak_purge_for(size_t size) {
 }
 
 /* The former owner has gone, or may never return. It may have taken notes without doing their work, so they are noted
- * again. */
+ * again; the sums that some of them stand for are lowered only by work that is done. */
 static HAK_BEHIND void note_again(bool was_owned) {
     const size_t soft = hak_commit_soft();
     const bool was_pressed = was_owned || hak_load_relaxed(&has_hurry);

@@ -21,7 +21,14 @@ static struct {
 /* The scenario's own, in a line of its own. */
 static struct {
     bool is_small; /* a piece gives back one unit */
+    bool forks;    /* once, in the midst of a piece */
 } model HAK_ALIGNED(64);
+
+/* What owners have done. */
+static struct {
+    _Atomic uint32_t units HAK_ALIGNED(64);
+    _Atomic uint32_t visits HAK_ALIGNED(64);
+} done;
 
 /* ---- Stand-ins ------------------------------------------------------------------------------- */
 
@@ -90,14 +97,25 @@ bool hak_shard_may_visit(bool is_for_calls) { return (void)is_for_calls, false; 
 static void spend(hak_budget_t *budget) {
     if (model.is_small) budget->bytes = 0;
 }
+
+/* A signal handler comes here. In the child it starts another thread. */
+static void fork_as_a_handler(void) {
+    if (!model.forks) return;
+    model.forks = false;
+    hak_purge_forget();
+    explore_start(2);
+}
 size_t hak_shard_purge_grown(size_t bytes, hak_budget_t *budget) {
     (void)bytes;
     if (hak_budget_is_spent(budget)) return 0;
+    fork_as_a_handler();
     spend(budget);
+    hak_add_relaxed(&done.units, 1);
     return 1;
 }
 size_t hak_shard_visit(hak_budget_t *budget) {
     spend(budget);
+    hak_add_relaxed(&done.visits, 1);
     return 0;
 }
 
@@ -127,8 +145,12 @@ static void prepare(void) {
     hak_store_relaxed(&stage.idle, 0);
     hak_store_relaxed(&owner, 0);
     memset(works, 0, sizeof works);
+    present = 0;
+    is_left_behind = false;
     end_pass();
-    model.is_small = false;
+    memset(&model, 0, sizeof model);
+    hak_store_relaxed(&done.units, 0);
+    hak_store_relaxed(&done.visits, 0);
     memory_keep_old(&hak_budget_notes);
     memory_keep_old(&hak_shard_grown);
     memory_keep_old(&hak_shard_visits_due);
@@ -147,6 +169,22 @@ static void prepare_noted(void) {
 static void prepare_small(void) {
     prepare_noted();
     model.is_small = true;
+}
+
+/* One of the two is due, twice. */
+static void prepare_growth(void) {
+    prepare();
+    hak_store_relaxed(&hak_shard_grown, 2);
+    hak_store_relaxed(&hak_budget_notes, HAK_NOTE_GROWN);
+}
+static void prepare_visits(void) {
+    prepare();
+    hak_store_relaxed(&hak_shard_visits_due, 2);
+    hak_store_relaxed(&hak_budget_notes, HAK_NOTE_VISIT);
+}
+static void prepare_handler(void) {
+    prepare_growth();
+    model.forks = true;
 }
 
 /* As note_taken of src/shard/shard.c. */
@@ -182,6 +220,13 @@ static void keep_and_look(void) {
     look();
 }
 
+/* Another thread is the owner, or is not yet, or has been. The child has no other thread. */
+static void fork_beside(void) {
+    explore_stop_others();
+    memory_join();
+    hak_purge_forget();
+}
+
 static void check(uint32_t state, uint32_t note, const char *what) {
     EXPLORE_CHECK(state == 0 || hak_load_relaxed(&hak_budget_notes) & note,
                   "%s, and no note says so", what);
@@ -199,12 +244,26 @@ static void finally(void) {
                   "what was noted is not done");
 }
 
+/* Nothing of what was due is lost, though some of it may be done twice. */
+static void finally_paid(void) {
+    finally();
+    const uint32_t units = hak_load_relaxed(&done.units);
+    EXPLORE_CHECK(units >= 2, "of 2 units %u were given back", units);
+}
+static void finally_visited(void) {
+    finally();
+    const uint32_t visits = hak_load_relaxed(&done.visits);
+    EXPLORE_CHECK(visits >= 2, "of 2 visits %u were made", visits);
+}
+
 static const char *describe(const volatile void *variable) {
     return variable == &hak_budget_notes       ? "the notes"
            : variable == &hak_shard_grown      ? "units that the heap has grown by"
            : variable == &hak_shard_visits_due ? "visits that are due"
            : variable == &stage.kept           ? "huge mappings that are kept"
            : variable == &stage.idle           ? "idle memory of a large heap"
+           : variable == &done.units           ? "units that were given back"
+           : variable == &done.visits          ? "visits that were made"
            : variable == &owner                ? "the owner"
                                                : NULL;
 }
@@ -233,6 +292,22 @@ static const explore_scenario_t scenarios[] = {
      RULES},
     {"a piece ends before growth is served", prepare_small, {grow, hak_purge_settle}, RULES},
     {"a piece ends before visits are made", prepare_small, {take, hak_purge_settle}, RULES},
+    {"a fork while another thread pays for growth",
+     prepare_growth,
+     {fork_beside, hak_purge_settle},
+     .finally = finally_paid,
+     .describe = describe},
+    {"a fork while another thread makes a visit",
+     prepare_visits,
+     {fork_beside, hak_purge_settle},
+     .finally = finally_visited,
+     .describe = describe},
+    {"a handler forks while its thread pays, and starts a thread",
+     prepare_handler,
+     {hak_purge_settle, hak_purge_settle},
+     .finally = finally_paid,
+     .describe = describe,
+     .later = 1 << 2},
 };
 
 int main(int argc, char **argv) {
@@ -240,6 +315,7 @@ int main(int argc, char **argv) {
     memory_track(&hak_shard_grown, sizeof hak_shard_grown);
     memory_track(&hak_shard_visits_due, sizeof hak_shard_visits_due);
     memory_track(&stage, sizeof stage);
+    memory_track(&done, sizeof done);
     memory_track(&owner, sizeof owner);
     memory_track(works, sizeof works);
     return scenarios_main(scenarios, sizeof scenarios / sizeof *scenarios, argc, argv);

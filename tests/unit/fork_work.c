@@ -10,6 +10,8 @@
 #include "hakmem.h"
 #include "hardened/verify.h"
 #include "os/gate.h"
+#include "pool/purge_budget.h"
+#include "shard/sparse.h"
 #include "stats/collect.h"
 #include "thread/cache_budget.h"
 #include "thread/helper_thread.h"
@@ -130,6 +132,57 @@ static void the_handler_forks_in_a_purge_and_does_not_come_back(void **state) {
     (void)state;
     comes_back = false;
     fork_in_a_purge();
+}
+
+/* What is due stays due in the child: the owner may be another thread, which the child does not have. */
+static bool forks_in_growth, forks_in_visit;
+
+static void fork_while_due(_Atomic uint32_t *sum, uint32_t note, const char *what) {
+    forks_in_growth &= sum != &hak_shard_grown;
+    forks_in_visit &= sum != &hak_shard_visits_due;
+    fork_as_a_handler();
+    if (!is_child) return;
+    forks_in_growth = forks_in_visit = false;
+    CHECK(hak_load_relaxed(sum) >= 3, "of 3 %s that are due the child knows %u", what,
+          hak_load_relaxed(sum));
+    CHECK(hak_load_relaxed(&hak_budget_notes) & note, "nobody in the child is told of %s", what);
+}
+
+size_t __real_hak_shard_purge_grown(size_t bytes, hak_budget_t *budget);
+size_t __wrap_hak_shard_purge_grown(size_t bytes, hak_budget_t *budget);
+size_t __wrap_hak_shard_purge_grown(size_t bytes, hak_budget_t *budget) {
+    if (forks_in_growth) fork_while_due(&hak_shard_grown, HAK_NOTE_GROWN, "units");
+    return __real_hak_shard_purge_grown(bytes, budget);
+}
+
+size_t __real_hak_shard_visit(hak_budget_t *budget);
+size_t __wrap_hak_shard_visit(hak_budget_t *budget);
+size_t __wrap_hak_shard_visit(hak_budget_t *budget) {
+    if (forks_in_visit) fork_while_due(&hak_shard_visits_due, HAK_NOTE_VISIT, "visits");
+    return __real_hak_shard_visit(budget);
+}
+
+static void a_child_knows_what_is_due(void **state) {
+    (void)state;
+#ifdef __SANITIZE_THREAD__
+    skip(); /* it allows no threads in such a child */
+#endif
+    begin_other();
+    hak_store_relaxed(&hak_shard_grown, 3);
+    hak_store_relaxed(&hak_shard_visits_due, 3);
+    hak_budget_note(HAK_NOTE_GROWN | HAK_NOTE_VISIT);
+    forks_in_growth = forks_in_visit = true;
+    hak_purge_settle();
+    assert_false(forks_in_growth);
+    assert_false(forks_in_visit);
+    if (is_child) {
+        hak_purge_settle(); /* the piece that was left behind has ended */
+        CHECK(hak_load_relaxed(&hak_shard_grown) == 0, "%u units are still due",
+              hak_load_relaxed(&hak_shard_grown));
+        CHECK(hak_verify() == 0, "violations");
+        _exit(0);
+    }
+    end_other();
 }
 
 /* ---- A fork in the midst of a report ---------------------------------------------------------------- */
@@ -274,6 +327,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_handler_forks_while_its_thread_purges),
         cmocka_unit_test(the_handler_forks_in_a_purge_and_does_not_come_back),
+        cmocka_unit_test(a_child_knows_what_is_due),
         cmocka_unit_test(the_handler_forks_while_its_thread_reports),
         cmocka_unit_test(the_handler_forks_while_its_thread_collects),
         cmocka_unit_test(the_handler_forks_while_a_fork_handler_reports),
