@@ -178,7 +178,7 @@ HAK_FAST_PATH void count_refill(hak_cache_t *cache, unsigned class_index, unsign
 static void shrink(hak_cache_t *cache, unsigned class_index) {
     unsigned slots = cache->magazines[class_index].slots / 2u;
     size_t count = hak_magazine_count(&cache->magazines[class_index]);
-    if (count > slots - 1) hak_magazine_flush(cache, class_index, count - (slots - 1), false);
+    if (count > slots - 1) hak_magazine_flush(cache, class_index, count - (slots - 1), false, NULL);
     resize(cache, class_index, slots);
 }
 
@@ -387,7 +387,8 @@ bool hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block) {
             return true;
         }
         HAK_COUNT_WAY(HAK_WAY_FREE_FULL);
-        hak_magazine_flush(cache, class_index, next_batch(cache, class_index), hak_depot_is_open());
+        hak_magazine_flush(cache, class_index, next_batch(cache, class_index), hak_depot_is_open(),
+                           block);
     } else {
         HAK_COUNT_WAY(HAK_WAY_FREE_ROOM);
     }

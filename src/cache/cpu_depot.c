@@ -152,18 +152,25 @@ static HAK_BEHIND void *get_on(unsigned cpu, unsigned class_index, moved_t *move
     return block;
 }
 
+/* Reports what was found, and first gives the block back that was to be returned: the program's handler of SIGABRT may
+ * jump away. */
+static HAK_BEHIND void untake(moved_t *moved, unsigned cpu, unsigned class_index, void *block) {
+    void *one[] = {NULL, block};
+    hak_shard_untake(hak_shard_open(cpu), class_index, one, block != NULL, &moved->twice);
+    hak_shard_report_all(moved->found, moved->bad, class_index);
+}
+
 HAK_NEXT void *hak_depot_get(unsigned class_index) {
     moved_t moved;
     const unsigned cpu = hak_shard_here();
-    void *block;
-    do {
+    for (;;) {
         begin(&moved);
         hak_gate_enter_on(cpu);
-        block = get_on(cpu, class_index, &moved);
+        void *const block = get_on(cpu, class_index, &moved);
         hak_gate_leave();
-        report(&moved, class_index);
-    } while (hak_shard_ended_early(block != NULL, &moved.twice));
-    return block;
+        if (HAK_LIKELY(!moved.twice.bits && !moved.bad)) return block;
+        untake(&moved, cpu, class_index, block);
+    }
 }
 
 /* Lock held. */

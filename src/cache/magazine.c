@@ -44,21 +44,30 @@ static size_t remove_oldest(hak_cache_t *cache, unsigned class_index, size_t cou
 }
 
 /* Reports blocks that were freed twice. The program's handler of SIGABRT may run, and a free in it may flush the
- * magazine, from which all blocks that were given back are removed by now. Returns how many of the `count` blocks that
- * are still to go the handler has left. */
-static HAK_BEHIND size_t report_twice(const hak_cache_t *cache, unsigned class_index,
-                                      const hak_twice_t *twice, size_t count) {
+ * magazine, from which all blocks that were given back are removed by now. `coming` lies in it meanwhile, since the
+ * handler may jump away; there is room for it by now. Returns how many of the `count` blocks that are still to go the
+ * handler has left. */
+static HAK_BEHIND size_t report_twice(hak_cache_t *cache, unsigned class_index,
+                                      const hak_twice_t *twice, size_t count, void *coming) {
+    hak_magazine_t *magazine = &cache->magazines[class_index];
+    void **const top = hak_load_relaxed(&magazine->top) + (coming != NULL);
+    if (coming) *top = coming;
+    hak_store_relaxed(&magazine->top, top);
     hak_shard_report_twice(twice, class_index);
-    const size_t left = hak_magazine_count(&cache->magazines[class_index]);
+    if (coming && hak_load_relaxed(&magazine->top) == top)
+        hak_store_relaxed(&magazine->top, top - 1);
+    const size_t left = hak_magazine_count(magazine);
     return count < left ? count : left;
 }
 
-void hak_magazine_flush(hak_cache_t *cache, unsigned class_index, size_t count, bool to_depot) {
+void hak_magazine_flush(hak_cache_t *cache, unsigned class_index, size_t count, bool to_depot,
+                        void *coming) {
     hak_twice_t twice;
     HAK_PROBE(flush, hak_classes[class_index].size, count);
     while (count) {
         count -= remove_oldest(cache, class_index, count, to_depot, &twice);
-        if (HAK_UNLIKELY(twice.bits != 0)) count = report_twice(cache, class_index, &twice, count);
+        if (HAK_UNLIKELY(twice.bits != 0))
+            count = report_twice(cache, class_index, &twice, count, coming);
     }
 }
 

@@ -42,8 +42,10 @@ HAK_FAST_PATH void hak_cache_end_change(hak_cache_t *cache) {
 void hak_magazine_give(hak_cache_t *cache, unsigned class_index, void *block);
 
 /* Removes the oldest `count` blocks from a magazine. The class's lifo keeps as many as it has room for, then the depot,
- * if allowed; the shard gets the others. */
-void hak_magazine_flush(hak_cache_t *cache, unsigned class_index, size_t count, bool to_depot);
+ * if allowed; the shard gets the others. `coming`: the block that the caller then puts there, or NULL; it lies there
+ * while double frees are reported. */
+void hak_magazine_flush(hak_cache_t *cache, unsigned class_index, size_t count, bool to_depot,
+                        void *coming);
 
 /* Gives all blocks of a magazine, and those of its lifo and share, to the shard; those of the magazine to the depot
  * first, if they may. */

@@ -250,13 +250,10 @@ void hak_shard_untake(unsigned home, unsigned class_index, void **top, unsigned 
                       const hak_twice_t *twice);
 
 /* hak_shard_take for a caller that stays inside the gate: blocks that were freed twice are left in
- * *twice, and the caller reports them outside the gate (flush.h). If the take has ended there
- * without a block, the caller then takes again. */
+ * *twice. Outside the gate, the caller then gives back what it has by hak_shard_untake, and takes
+ * again. */
 unsigned hak_shard_take_inside(unsigned home, unsigned class_index, unsigned want, void **top,
                                hak_twice_t *twice);
-HAK_FAST_PATH bool hak_shard_ended_early(unsigned taken, const hak_twice_t *twice) {
-    return HAK_UNLIKELY(twice->bits != 0) && !taken;
-}
 
 /* The same for a thread that has warm slabs (shard/warm_slab.h) and found no block in them; other
  * slabs are bound to it if possible. */

@@ -124,7 +124,7 @@ MUTANTS = [
      r"return count - 1;",
      "novices, and trim"),
     ("whole", "a novice takes blocks outside the gate",
-     r"hak_gate_enter_on\(cpu\);(\s*block = get_on\([^;]*;)\s*hak_gate_leave\(\);",
+     r"hak_gate_enter_on\(cpu\);(\s*void \*const block = get_on\([^;]*;)\s*hak_gate_leave\(\);",
      r"\1",
      "a novice takes blocks, and a fork"),
     ("whole", "a novice gives blocks outside the gate",

@@ -217,10 +217,56 @@ static void out_of_a_take(const void *unused) {
     check_slab(slab);
 }
 
+/* The same by a thread without a cache, which takes from a depot that is empty: one block is in its hands. */
+static void out_of_a_get(const void *unused) {
+    (void)unused;
+    void *blocks[4];
+    hak_depot_set_share(SHARE, true);
+    CHECK(hak_shard_take(CALLER, FOUR, 4, top, NULL) == 4, "no slab of four blocks");
+    memcpy(blocks, top + 1, sizeof blocks);
+    const hak_unit_t *slab = slab_of(blocks[0]);
+    void *again = blocks[0];
+    hak_shard_flush(CALLER, FOUR, blocks, 4);
+    hak_shard_flush(AWAY, FOUR, &again, 1);
+    jump_at_a_report();
+    if (sigsetjmp(back, 1) == 0) {
+        hak_depot_get(FOUR);
+        CHECK(false, "nothing was reported");
+    }
+    CHECK(slab->free_count + hak_depot_count(FOUR) == 4, "%u of 4 blocks are free",
+          slab->free_count);
+    check_slab(slab);
+}
+
+/* The magazine is full, and the block that is freed is on its way into it. */
+static void out_of_a_free(const void *unused) {
+    (void)unused;
+    enum { MANY = 4000, SIZE = 64, AGAIN = 5 };
+    static void *blocks[MANY];
+    static unsigned at;
+    hakmem_free(hakmem_malloc(SIZE)); /* from now on the thread has a cache */
+    hak_cache_flush_all(hak_cache);
+    const size_t before = hak_shard_in_use(SMALL);
+    for (at = 0; at < MANY; at++) blocks[at] = hakmem_malloc(SIZE);
+    jump_at_a_report();
+    if (sigsetjmp(back, 1) == 0) {
+        for (at = 0; at < MANY; at++) {
+            hakmem_free(blocks[at]);
+            if (at == AGAIN) hakmem_free(blocks[0]);
+        }
+        CHECK(false, "nothing was reported");
+    }
+    while (++at < MANY) hakmem_free(blocks[at]);
+    hak_cache_flush_all(hak_cache);
+    CHECK(hak_shard_in_use(SMALL) == before, "%d blocks are lost",
+          (int)(hak_shard_in_use(SMALL) - before));
+}
+
 static void a_jump_loses_no_block(void **state) {
     (void)state;
-    static void (*const runs[])(const void *) = {out_of_a_flush, out_of_a_take};
-    for (unsigned i = 0; i < 2; i++) {
+    static void (*const runs[])(const void *) = {out_of_a_flush, out_of_a_take, out_of_a_get,
+                                                 out_of_a_free};
+    for (unsigned i = 0; i < sizeof runs / sizeof *runs; i++) {
         struct child_end end;
         child_run(runs[i], NULL, SECONDS, &end);
         REQUIRE(end.in_time && end.status == 0, "%u: status %#x, %s", i, (unsigned)end.status,
