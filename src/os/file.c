@@ -215,11 +215,21 @@ static int open_unless_public_link(char *path, int flags) {
     return -1;
 }
 
+/* The error number for a file that another user has made, or for one of ours of which another user may have made a
+ * second name; else 0. */
+static int error_of_others(const struct stat *status) {
+    if (S_ISCHR(status->st_mode)) return 0;
+    if (status->st_uid != geteuid()) return EPERM;
+    return S_ISREG(status->st_mode) && status->st_nlink > 1 ? ELOOP : 0;
+}
+
 /* Checks an open file, and truncates it if it is a regular file and `truncates` is set. Returns 0,
  * or the error number that says why no report can be written to it. */
-static int prepare(int file, bool truncates) {
+static int prepare(int file, char *path, bool truncates) {
     struct stat status;
     if (fstat(file, &status) != 0) return errno;
+    const int wrong = error_of_others(&status);
+    if (HAK_UNLIKELY(wrong != 0) && is_in_public_folder(path)) return wrong;
     if (S_ISREG(status.st_mode)) return !truncates || ftruncate(file, 0) == 0 ? 0 : errno;
     return S_ISCHR(status.st_mode) || S_ISFIFO(status.st_mode) ? 0 : EINVAL;
 }
@@ -227,7 +237,7 @@ static int prepare(int file, bool truncates) {
 static HAK_BEHIND int make_file(char *path, int flags, int *error) {
     HAK_KEEP_ERRNO();
     int file = open_unless_public_link(path, flags);
-    *error = file < 0 ? errno : prepare(file, !(flags & O_APPEND));
+    *error = file < 0 ? errno : prepare(file, path, !(flags & O_APPEND));
     if (file < 0 || !*error) return file;
     syscall(SYS_close, file);
     return -1;

@@ -31,8 +31,9 @@ void hak_os_write_stderr(const char *text, size_t size);
 bool hak_os_write(int file, const char *text, size_t size, int *error);
 
 /* Creates or truncates a file that only its owner may read and write; or opens a terminal, another
- * character device, or a FIFO that has a reader. -1 on failure, with *error: ELOOP is a symbolic
- * link in a directory that every user may write to, ENXIO a FIFO without a reader. Never waits.
+ * character device, or a FIFO that has a reader. -1 on failure, with *error: ELOOP is a link in a
+ * directory that every user may write to, symbolic or hard, EPERM may be a file or FIFO of another
+ * user there, ENXIO a FIFO without a reader. Never waits.
  * `path` is changed during the call and restored. */
 int hak_os_create(char *path, int *error);
 void hak_os_close(int file);

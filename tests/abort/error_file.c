@@ -156,6 +156,38 @@ static void test_links(void) {
     unlink(target);
 }
 
+/* In a folder that every user may write to, nothing goes into a file of another user, nor into a second name of one of
+ * ours; elsewhere it does. */
+static void expect_nothing(const char *reason) {
+    struct child_end end;
+    CHECK(chmod(folder, 0777) == 0, "no public folder");
+    check_ended_by(misuse("inside", path, NULL, &end), SIGABRT);
+    CHECK(strcmp(text, "before\n") == 0, "the file became %s", text);
+    CHECK(strstr(end.err, reason) && strstr(end.err, "interior pointer: "), "stderr: %s", end.err);
+    CHECK(chmod(folder, 0700) == 0, "no private folder");
+    misuse("inside", path, NULL, &end);
+    CHECK(strstr(text, "interior pointer: "), "nothing comes into a private folder");
+}
+
+static void make_file(void) {
+    int file = open(path, O_WRONLY | O_CREAT, 0666);
+    CHECK(write(file, "before\n", 7) == 7, "cannot write");
+    close(file);
+}
+
+static void test_files_of_others(void) {
+    enum { ANOTHER = 12345 };
+    char second[160];
+    use("linked");
+    make_file();
+    snprintf(second, sizeof second, "%s/second", folder);
+    CHECK(link(path, second) == 0, "no link");
+    expect_nothing("a link in a folder that every user may write to");
+    use("foreign");
+    make_file();
+    if (chown(path, ANOTHER, (gid_t)-1) == 0) expect_nothing("permission denied");
+}
+
 /* A FIFO that nobody reads gets nothing, and nobody waits; one with a reader gets the report. */
 static void test_fifo(void) {
     struct child_end end;
@@ -185,6 +217,7 @@ int main(int argc, char **argv) {
     test_sampled();
     test_number_of_process();
     test_links();
+    test_files_of_others();
     test_fifo();
     char command[160];
     snprintf(command, sizeof command, "rm -r %s", folder);

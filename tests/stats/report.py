@@ -10,6 +10,7 @@ import fcntl
 import json
 import os
 import re
+import shutil
 import socket
 import stat
 import subprocess
@@ -291,7 +292,8 @@ def one_line(path, reason, *forms):
 
 
 def case_links(folder):
-    """A link in a folder that everybody may write to is not followed, one of the user's own is."""
+    """A link in a folder that everybody may write to is not followed, nor is a file of another user used; one in the
+    user's own folder is."""
     precious = os.path.join(folder, "precious")
     for mode, is_followed in ((0o1777, False), (0o777, False), (0o755, True)):
         place = os.path.join(folder, f"{mode:o}")
@@ -311,6 +313,18 @@ def case_links(folder):
             with open(precious, encoding="ascii") as file:
                 expect("the link's target", file.read(), "precious")
             expect("a file behind a link", os.path.exists(os.path.join(place, "made")), False)
+        if not is_followed:
+            second, foreign = os.path.join(place, "second"), os.path.join(place, "foreign")
+            os.link(precious, second)
+            one_line(second, "a link in a folder that every user may write to")
+            os.remove(second)
+            if os.geteuid() == 0:
+                shutil.copy(precious, foreign)
+                os.chown(foreign, 12345, -1)
+                one_line(foreign, "permission denied")
+            for path in (precious, foreign) if os.geteuid() == 0 else (precious,):
+                with open(path, encoding="ascii") as file:
+                    expect(path, file.read(), "precious")
         own = os.path.join(place, "own")
         expect("stderr", run(STATS="json", STATS_FILE=own).err, b"")
         expect("a file of its own", os.path.isfile(own), True)
