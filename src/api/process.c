@@ -6,6 +6,7 @@
 #include "cache/sampler.h"
 #include "classes/dyn.h"
 #include "error/error.h"
+#include "hardened/guard_sample.h"
 #include "live_stats/live.h"
 #include "options/environment.h"
 #include "options/options.h"
@@ -20,12 +21,17 @@
 #include "thread/purge_trigger.h"
 #include "thread/thread.h"
 
+static HAK_BEHIND void give_up(void) {
+    hak_purge_give_up();
+    hak_guard_sample_give_up();
+}
+
 /* Usually the C library has allocated before this runs, so little is left to do. It guarantees
  * what hak_push relies on: the region exists before the program starts a thread. */
 __attribute__((constructor)) static void prepare(void) {
     hak_options_load();
     hak_region_prepare();
-    hak_error_give_up = hak_purge_give_up;
+    hak_error_give_up = give_up;
     if (HAK_UNLIKELY(hak_option_source(HAK_OPTION_ERROR_FILE) != HAK_SOURCE_DEFAULT))
         hak_error_set_describe(hak_describe);
     if (HAK_UNLIKELY(hak_option(HAK_OPTION_HARDENED) != 0)) hak_hardened_start();

@@ -13,7 +13,7 @@
 
 enum { FRAMES = 16, FILLING = 0xB5, ALIGN_LEAST = 8, ALIGN = 16 };
 
-typedef enum { FREE, BUSY, USED } state_t;
+typedef enum { FREE, BUSY, USED, REPORTED } state_t;
 
 typedef struct {
     uintptr_t frames[FRAMES];
@@ -170,11 +170,29 @@ static int take_page(bool *right) {
     return index;
 }
 
-static void put_page(unsigned index) {
-    hak_lock_acquire(&hak_guard_sample_lock);
+/* Lock held. */
+static void enqueue(unsigned index) {
     hak_store_relaxed(&pages[index].state, FREE);
     queue[(queue_head + queue_count++) % HAK_GUARD_SAMPLE_PAGES] = (uint8_t)index;
-    hak_lock_release(&hak_guard_sample_lock);
+}
+
+static void put_page(unsigned index) {
+    HAK_HOLD(&hak_guard_sample_lock);
+    enqueue(index);
+}
+
+static HAK_BEHIND void begin_report(page_t *page) {
+    HAK_HOLD(&hak_guard_sample_lock);
+    hak_store_relaxed(&page->state, REPORTED);
+}
+
+HAK_BEHIND void hak_guard_sample_give_up(void) {
+    if (!hak_guard_sample_on()) return;
+    const unsigned thread = hak_os_thread_id();
+    HAK_HOLD(&hak_guard_sample_lock);
+    for (unsigned i = 0; i < HAK_GUARD_SAMPLE_PAGES; i++)
+        if (hak_load_relaxed(&pages[i].state) == REPORTED && pages[i].freed.thread == thread)
+            enqueue(i);
 }
 
 /* Changes a state, if it and the block are as expected, and the figures of what is live. */
@@ -258,6 +276,7 @@ bool hak_guard_sample_free(void *pointer, const char *function, const void *site
     /* Before another block gets the page and replaces its history; outside the gate, since a handler of the program may
      * run. The child of a fork that comes meanwhile has one page less. */
     if (HAK_UNLIKELY(damage != 0)) {
+        begin_report(page);
         hak_gate_leave();
         report_damage(function, page, damage < block ? "underflow" : "overflow", pointer, size,
                       damage);

@@ -18,6 +18,8 @@
  *   BUSY -> USED    before the program has the address
  *   USED -> BUSY    free: of two racing frees one wins, the other reports
  *   BUSY -> FREE    the page enters the queue at its tail
+ *   BUSY -> REPORTED -> FREE   free of a damaged block: the page waits for the end of the report, or
+ *                   for give_up, which comes before abort(): the program's handler may jump away
  * The thread that has made a page BUSY makes system calls for it without the lock. Meanwhile the
  * page is in no list, so the thread stays inside the gate, and a fork waits. Reports read a page's
  * record without the lock; if the block is freed at that moment, which is an error of the program,
@@ -69,6 +71,9 @@ bool hak_guard_sample_free(void *pointer, const char *function, const void *site
 
 /* Reports a pointer into a page that is not the start of a block in use. */
 HAK_SLOW_PATH void hak_guard_sample_report(const char *function, const void *pointer);
+
+/* The caller's report of a damaged block ends by abort(): its page is free. */
+void hak_guard_sample_give_up(void);
 
 /* Bytes charged for the pages; the most mappings that they make up. */
 size_t hak_guard_sample_committed(void);
