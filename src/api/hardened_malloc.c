@@ -253,9 +253,10 @@ static HAK_OUT_OF_LINE void free_other(void *pointer, const char *function, size
             hak_hardened_report_pointer(function, pointer);
             return;
         }
-        if (HAK_UNLIKELY(!hak_big_holds(pointer, note)))
-            hak_hardened_report_overflow(function, pointer, size);
-        hak_purge_tick_free(hak_big_keep(quarantine_of_thread(), pointer, note, block.size));
+        const bool is_whole = hak_big_holds(pointer, note);
+        const size_t freed = hak_big_keep(quarantine_of_thread(), pointer, note, block.size);
+        if (HAK_UNLIKELY(!is_whole)) hak_hardened_report_overflow(function, pointer, size);
+        hak_purge_tick_free(freed);
     }
 }
 
@@ -298,15 +299,18 @@ static HAK_OUT_OF_LINE void free_any(void *pointer, const char *function, size_t
         hak_hardened_report_wrong(function, pointer, size, hak_state_origin(spot.word), said);
     } else if (HAK_UNLIKELY(!hak_state_claim(spot.at, &spot.word))) {
         hak_hardened_report_pointer(function, pointer);
+    } else if (hak_hardened.canary &&
+               HAK_UNLIKELY(!hak_canary_holds(pointer, size, spot.info->size))) {
+        keep_block((hak_entry_t){pointer, spot.at}, spot.class_index);
+        hak_hardened_report_overflow(function, pointer, size);
     } else {
-        if (hak_hardened.canary && HAK_UNLIKELY(!hak_canary_holds(pointer, size, spot.info->size)))
-            hak_hardened_report_overflow(function, pointer, size);
         keep_block((hak_entry_t){pointer, spot.at}, spot.class_index);
     }
 }
 
 /* The rare ends of free_small: `keep` for a block whose class is not light, `keep_damaged` for a damaged canary,
- * `leave` for a full free list. */
+ * `leave` for a full free list. Here as elsewhere a damaged block is in quarantine before the report: the program's
+ * handler of SIGABRT may jump away. */
 static HAK_OUT_OF_LINE void keep(hak_quarantine_t *quarantine, char *block, _Atomic uint32_t *at,
                                  hak_free_list_t *list) {
     if (hak_hardened.zero) hak_zero(block, list->size, &hak_hardened.wide);
@@ -317,8 +321,8 @@ static HAK_OUT_OF_LINE void keep(hak_quarantine_t *quarantine, char *block, _Ato
 static HAK_SLOW_PATH void keep_damaged(hak_quarantine_t *quarantine, char *block,
                                        _Atomic uint32_t *at, hak_free_list_t *list,
                                        const char *function, size_t size) {
-    hak_hardened_report_overflow(function, block, size);
     keep(quarantine, block, at, list);
+    hak_hardened_report_overflow(function, block, size);
 }
 
 static HAK_OUT_OF_LINE void leave(hak_quarantine_t *quarantine, char *block, _Atomic uint32_t *at,
