@@ -16,12 +16,20 @@ static int find(const char *name) {
     return hak_option_find((hak_text_t){name, strlen(name)});
 }
 
+/* Writes a value that was read once: another thread may set the option meanwhile. */
+static int format(hak_option_t option, int64_t value, char *text, size_t size) {
+    return hak_option_row(option).kind == HAK_OPTION_IS_TEXT
+               ? hak_option_format_now(option, text, size)
+               : hak_option_format(option, value, text, size);
+}
+
 int hakmem_option_get(const char *name, char *value, size_t size) {
     int option = find(name);
     if (option < 0) return ENOENT;
-    int needed = hak_option_format_now((hak_option_t)option, NULL, 0);
+    const int64_t now = hak_option((hak_option_t)option);
+    int needed = format((hak_option_t)option, now, NULL, 0);
     if (needed < 0 || (size_t)needed >= size) return ERANGE;
-    hak_option_format_now((hak_option_t)option, value, size);
+    format((hak_option_t)option, now, value, size);
     return 0;
 }
 

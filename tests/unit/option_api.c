@@ -2,6 +2,8 @@
 #include "unit.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,6 +75,35 @@ static void the_api_tells_its_errors(void **state) {
     assert_int_equal(errno, 77);
 }
 
+static void *set_in_turn(void *ends) {
+    while (!atomic_load((atomic_bool *)ends)) {
+        hakmem_option_set("PURGE_DELAY_MS", "999");
+        hakmem_option_set("PURGE_DELAY_MS", "3600000");
+    }
+    return NULL;
+}
+
+/* Room for the shorter of two values that another thread sets in turn: it comes whole, or there is an error. */
+static void a_value_that_changes_is_not_cut(void **state) {
+    (void)state;
+    enum { CALLS = 100000 };
+    atomic_bool ends = false;
+    unsigned read = 0;
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, set_in_turn, &ends), 0);
+    for (unsigned i = 0; i < CALLS || (read == 0 && i < 100 * CALLS); i++) {
+        char text[4] = "";
+        const int error = hakmem_option_get("PURGE_DELAY_MS", text, sizeof text);
+        if (error == 0 && strcmp(text, "500") == 0) continue; /* the thread has not begun */
+        REQUIRE(error == ERANGE || strcmp(text, "999") == 0, "the value is cut: %s", text);
+        read += error == 0;
+    }
+    atomic_store(&ends, true);
+    pthread_join(thread, NULL);
+    hakmem_option_set("PURGE_DELAY_MS", "500");
+    assert_true(read > 0);
+}
+
 static void the_options_can_be_listed(void **state) {
     (void)state;
     struct hakmem_option info;
@@ -132,6 +163,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(the_program_sets_what_may_change),
         cmocka_unit_test(a_cached_block_obeys_the_option),
         cmocka_unit_test(the_api_tells_its_errors),
+        cmocka_unit_test(a_value_that_changes_is_not_cut),
         cmocka_unit_test(the_options_can_be_listed),
         cmocka_unit_test(other_versions_of_the_struct_work),
     };
