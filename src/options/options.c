@@ -184,9 +184,9 @@ static bool parse_number(hak_text_t text, int64_t *value) {
     return i == text.size;
 }
 
-/* The word number `index` in "a|b|c"; its `at` is NULL when there are fewer words. */
+/* The word number `index` in "a|b|c"; its `at` is NULL when there is none. */
 static hak_text_t word_at(const char *words, int64_t index) {
-    for (; words; index--) {
+    for (; words && index >= 0; index--) {
         const char *bar = strchr(words, '|');
         if (index == 0) return (hak_text_t){words, bar ? (size_t)(bar - words) : strlen(words)};
         words = bar ? bar + 1 : NULL;
@@ -252,7 +252,7 @@ int hak_option_format(hak_option_t option, int64_t value, char *text, size_t siz
         return snprintf(text, size, "%lld", (long long)value);
     hak_text_t word = {"", 0};
     if (row.kind == HAK_OPTION_IS_WORD || either)
-        word = word_at(row.accepted, either ? -value : value);
+        word = word_at(row.accepted, either ? (int64_t) - (uint64_t)value : value);
     return snprintf(text, size, "%.*s", (int)word.size, word.at);
 }
 

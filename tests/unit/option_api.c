@@ -75,6 +75,25 @@ static void the_api_tells_its_errors(void **state) {
     assert_int_equal(errno, 77);
 }
 
+/* The live page of another process may hold any number; one that the option cannot have has no word. */
+static void a_value_that_none_can_be_has_no_text(void **state) {
+    (void)state;
+    static const int64_t values[] = {INT64_MIN, INT64_MIN + 1, -1000000, 1000000, INT64_MAX};
+    for (int i = 0; i < HAK_OPTION_COUNT; i++) {
+        const hak_option_row_t row = hak_option_row((hak_option_t)i);
+        for (unsigned k = 0; k < sizeof values / sizeof *values; k++) {
+            char text[40] = "?";
+            const bool is_number = hak_option_is_number(row.kind) ||
+                                   (row.kind == HAK_OPTION_IS_EITHER && values[k] > 0);
+            hak_option_format((hak_option_t)i, values[k], text, sizeof text);
+            if (is_number)
+                assert_int_equal(strtoll(text, NULL, 10), values[k]);
+            else
+                assert_string_equal(text, "");
+        }
+    }
+}
+
 static void *set_in_turn(void *ends) {
     while (!atomic_load((atomic_bool *)ends)) {
         hakmem_option_set("PURGE_DELAY_MS", "999");
@@ -163,6 +182,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(the_program_sets_what_may_change),
         cmocka_unit_test(a_cached_block_obeys_the_option),
         cmocka_unit_test(the_api_tells_its_errors),
+        cmocka_unit_test(a_value_that_none_can_be_has_no_text),
         cmocka_unit_test(a_value_that_changes_is_not_cut),
         cmocka_unit_test(the_options_can_be_listed),
         cmocka_unit_test(other_versions_of_the_struct_work),
