@@ -151,14 +151,18 @@ static bool advise(void *addr, size_t size, int advice) {
     return madvise(addr, size, advice) == 0;
 }
 
-/* Tests a purge with a page of HAKMEM's own, to which no other code can write. */
-static bool purges_own_page(void) {
+/* Whether the kernel purges. */
+enum { UNKNOWN, NO, YES };
+
+/* Tests a purge with a page of HAKMEM's own, to which no other code can write; UNKNOWN without memory for one. */
+static HAK_BEHIND int purge_own_page(void) {
+    HAK_KEEP_ERRNO();
     volatile uint64_t *word = map(hak_os_page_size(), PROT_READ | PROT_WRITE, 0);
-    if (word == MAP_FAILED) return false;
+    if (word == MAP_FAILED) return UNKNOWN;
     *word = UINT64_MAX;
     bool is_gone = advise((void *)(uintptr_t)word, hak_os_page_size(), MADV_DONTNEED) && *word == 0;
     unmap((void *)(uintptr_t)word, hak_os_page_size());
-    return is_gone;
+    return is_gone ? YES : NO;
 }
 
 /* Old versions of qemu-user report success and do nothing. So the first purge tests the kernel: a
@@ -167,7 +171,6 @@ static bool purges_own_page(void) {
  * decides. If the word was not purged, its old value is restored, since the hardened path relies on
  * free blocks being zero. */
 HAK_NEXT bool hak_os_purge(void *addr, size_t size) {
-    enum { UNKNOWN, NO, YES };
     static _Atomic int works;
     volatile uint64_t *word = addr;
     const int known = hak_load_relaxed(&works);
@@ -180,7 +183,7 @@ HAK_NEXT bool hak_os_purge(void *addr, size_t size) {
     }
     HAK_PROBE(purge, addr, size);
     if (HAK_UNLIKELY(known == UNKNOWN)) {
-        hak_store_relaxed(&works, *word == 0 || purges_own_page() ? YES : NO);
+        hak_store_relaxed(&works, *word == 0 ? YES : purge_own_page());
         if (*word == UINT64_MAX) *word = old;
         advise(addr, size, MADV_DONTNEED); /* again, since the test has brought a page back */
     }

@@ -12,6 +12,7 @@
 enum { SIZE = 64 * 1024, PAGE = 4096 };
 
 static char *written_to; /* the program writes there after madvise */
+static int map_error;    /* of the next calls of mmap; 0: none */
 
 int __real_madvise(void *addr, size_t size, int advice);
 int __wrap_madvise(void *addr, size_t size, int advice);
@@ -33,7 +34,25 @@ static void a_write_after_free_stops_no_purge(void **state) {
     hak_os_unmap(second, SIZE);
 }
 
-static int map_error; /* of the next calls; 0: none */
+/* The same where there is no memory for a test that nobody disturbs: the next purge makes it. free may be the caller. */
+static void purge_without_memory(const void *unused) {
+    (void)unused;
+    char *first = hak_os_map(SIZE, SIZE), *second = hak_os_map(SIZE, SIZE);
+    CHECK(first && second, "no memory");
+    written_to = first;
+    map_error = ENOMEM;
+    errno = EDOM;
+    CHECK(!hak_os_purge(first, SIZE), "nobody knows whether it was purged");
+    CHECK(errno == EDOM, "a purge has set errno to %d", errno);
+    map_error = 0;
+    *second = 1;
+    CHECK(hak_os_purge(second, SIZE) && *second == 0, "nothing is purged any more");
+}
+
+static void a_test_without_memory_decides_nothing(void **state) {
+    (void)state;
+    unit_child(purge_without_memory, NULL, 20, "a purge");
+}
 
 /* As if the process had all mappings that it may have, and each new one had been merged with the page above it: no
  * mapping can be split. */
@@ -106,6 +125,7 @@ static void what_is_aligned_loses_no_addresses(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_test_without_memory_decides_nothing), /* the first: see above */
         cmocka_unit_test(a_write_after_free_stops_no_purge),
         cmocka_unit_test(only_a_mapping_takes_addresses),
         cmocka_unit_test(what_is_aligned_loses_no_addresses),
