@@ -8,6 +8,7 @@
  *   load realloc          blocks that grow, shrink, fail to grow and end by realloc
  *   load names            each function that allocates, and each that frees
  *   load cancel           a thread that is to be cancelled allocates, then another one
+ *   load late THREADS     threads, one after the other, of which libc frees a block when they have ended
  *
  * It prints "peak BYTES resident KB": the bytes requested and live at the peak, and the anonymous
  * memory that came to be resident until then. Before that it calls nothing that allocates. */
@@ -183,6 +184,22 @@ static int cancelled(void) {
     return result != PTHREAD_CANCELED || !atomic_load(&is_over);
 }
 
+/* libc frees the text when the thread has ended, and all of its destructors have run. */
+static void *say_error(void *argument) {
+    enum { UNKNOWN = 12345 };
+    if (!strerror(UNKNOWN)) abort();
+    return argument;
+}
+
+static int late_frees(int count) {
+    pthread_t thread;
+    for (int i = 0; i < count; i++) {
+        if (pthread_create(&thread, NULL, say_error, NULL) != 0) abort();
+        pthread_join(thread, NULL);
+    }
+    return 0;
+}
+
 static void *pairs(void *argument) {
     for (int i = 0; i < 100000; i++) {
         char *volatile block = malloc(2000);
@@ -333,6 +350,7 @@ int main(int argc, char **argv) {
     if (argc == 2 && strcmp(argv[1], "cancel") == 0) return cancelled();
     if (argc != 3) return 2;
     if (strcmp(argv[1], "storm") == 0) return storm(atoi(argv[2]));
+    if (strcmp(argv[1], "late") == 0) return late_frees(atoi(argv[2]));
     blocks = strtoul(argv[2], NULL, 10);
     return threads((unsigned)atoi(argv[1]));
 }

@@ -206,6 +206,17 @@ def case_cancel(folder):
         harness.fail(f"only {found['steps']} steps")
 
 
+def case_late(folder):
+    """A thread that frees when its destructors have run is no further thread, and keeps no buffer."""
+    trace, count = os.path.join(folder, "late"), 300
+    record(trace, LOAD, "late", count)
+    found = replay(trace, "--alloc=system")
+    whole(found)
+    expect("threads", found["threads"], count + 1)
+    if found["steps"] < 2 * count:  # the text of an error each, and its free
+        harness.fail(f"only {found['steps']} steps")
+
+
 def case_storm(folder):
     """Forks and ends of threads at any moment: nothing hangs, and each trace is whole."""
     trace = os.path.join(folder, "storm")

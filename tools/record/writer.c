@@ -59,7 +59,8 @@ static size_t arena_used;
 
 static __thread thread_t *mine __attribute__((tls_model("initial-exec")));
 static __thread bool is_inside __attribute__((tls_model("initial-exec")));
-static __thread int rounds_left __attribute__((tls_model("initial-exec")));
+static __thread int rounds_left __attribute__((tls_model("initial-exec"))); /* -1: it has ended */
+static __thread uint32_t own_number __attribute__((tls_model("initial-exec"))); /* in the trace */
 
 bool writer_is_inside(void) { return is_inside; }
 
@@ -208,6 +209,7 @@ static void encode(thread_t *thread, trace_kind_t kind, uint64_t address, size_t
 
 /* The thread's buffer: an idle one, else a new one. NULL when there is no memory. */
 static thread_t *attach(void) {
+    const bool has_ended = rounds_left < 0;
     lock(&list_lock);
     thread_t *thread = idle;
     if (thread) {
@@ -221,30 +223,37 @@ static thread_t *attach(void) {
             all = thread;
         }
     }
-    if (thread) thread->number = threads++;
+    if (thread) thread->number = has_ended ? own_number : threads++;
     unlock(&list_lock);
     mine = thread;
+    if (!thread || has_ended) return thread;
+    own_number = thread->number;
     rounds_left = ROUNDS;
-    if (thread) pthread_setspecific(key, thread);
+    pthread_setspecific(key, thread);
     return thread;
 }
 
-/* A thread ends: what it has is written, its buffer serves the next one. */
+/* What the thread has is written, its buffer serves the next one. */
+static void leave(thread_t *thread) {
+    lock(&thread->lock);
+    flush(thread);
+    unlock(&thread->lock);
+    mine = NULL;
+    lock(&list_lock);
+    thread->next_idle = idle;
+    idle = thread;
+    unlock(&list_lock);
+}
+
+/* A thread ends. libc frees some of its blocks behind this, and nothing tells the end of that: each such event takes a
+ * buffer and leaves it. */
 static void detach(void *value) {
     thread_t *thread = value;
     is_inside = true;
-    if (rounds_left-- > 0) {
+    if (rounds_left-- > 0)
         pthread_setspecific(key, thread);
-    } else {
-        lock(&thread->lock);
-        flush(thread);
-        unlock(&thread->lock);
-        mine = NULL;
-        lock(&list_lock);
-        thread->next_idle = idle;
-        idle = thread;
-        unlock(&list_lock);
-    }
+    else
+        leave(thread);
     is_inside = false;
 }
 
@@ -257,6 +266,7 @@ void writer_event(trace_kind_t kind, const void *address, size_t size, unsigned 
         encode(thread, kind, (uintptr_t)address, size, align_log2);
         if (thread->length > PLAIN_SIZE - TRACE_EVENT_MOST) flush(thread);
         unlock(&thread->lock);
+        if (rounds_left < 0) leave(thread);
     }
     is_inside = false;
 }
@@ -312,6 +322,7 @@ static void in_child(void) {
         idle = thread;
     }
     threads = mine ? 1 : 0;
+    own_number = 0;
     if (mine) mine->number = 0;
     atomic_store(&stamps, 0);
     process = getpid();
