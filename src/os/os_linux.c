@@ -284,10 +284,18 @@ HAK_COMMON void hak_os_name(void *addr, size_t size, const char *name) {
         hak_store_relaxed(&refused, true);
 }
 
-unsigned hak_os_process_id(void) { return (unsigned)syscall(SYS_getpid); }
-unsigned hak_os_thread_id(void) { return (unsigned)syscall(SYS_gettid); }
+/* A filter of system calls may refuse these three, too. */
+unsigned hak_os_process_id(void) {
+    HAK_KEEP_ERRNO();
+    return (unsigned)syscall(SYS_getpid);
+}
+unsigned hak_os_thread_id(void) {
+    HAK_KEEP_ERRNO();
+    return (unsigned)syscall(SYS_gettid);
+}
 
 HAK_NEXT size_t hak_os_address_limit(void) {
+    HAK_KEEP_ERRNO();
     struct rlimit limit;
     return getrlimit(RLIMIT_AS, &limit) == 0 ? (size_t)limit.rlim_cur : SIZE_MAX;
 }

@@ -3,7 +3,7 @@
  *   seccomp dontneed   madvise(MADV_DONTNEED) answers 0 and does nothing, as in old versions of
  *                      qemu-user: calloc's memory must be zero all the same
  *   seccomp strict N   every call is refused, by error N, but those that map memory: nothing crashes,
- *                      and no block loses its contents
+ *                      no block loses its contents, and errno stays what it was
  *   seccomp killed N   after N pairs of malloc and free the kernel kills at any call but read and
  *                      write: a program that needs no more memory than before goes on
  *
@@ -74,6 +74,7 @@ static void read_and_write_only(void) {
 
 static const size_t sizes[] = {24, 200, 3000, 20000, 65000, 200000, 900000, 1500000, 9000000};
 enum { SIZES = sizeof sizes / sizeof *sizes, BYTES = 24 << 20, COUNT_MOST = 4096, ROUNDS = 4 };
+enum { UNTOUCHED = 12345 }; /* no error has this number */
 
 static unsigned char *blocks[SIZES][COUNT_MOST];
 
@@ -89,16 +90,19 @@ static void check_bytes(const unsigned char *block, size_t size, unsigned char b
 
 /* All of a size are there at once, freed, given back as far as the system goes, and taken anew. */
 static void callocs_are_zero(void) {
+    errno = UNTOUCHED;
     for (unsigned round = 0; round < ROUNDS; round++) {
         for (unsigned s = 0; s < SIZES; s++) {
             for (unsigned i = 0; i < count_of(s); i++) {
                 blocks[s][i] = API(calloc)(1, sizes[s]);
                 CHECK(blocks[s][i] != NULL, "no memory for %zu bytes", sizes[s]);
+                CHECK(errno == UNTOUCHED, "calloc of %zu bytes sets errno %d", sizes[s], errno);
                 check_bytes(blocks[s][i], sizes[s], 0, "calloc is not zero");
                 memset(blocks[s][i], 0xa5, sizes[s]);
             }
             for (unsigned i = 0; i < count_of(s); i++) API(free)(blocks[s][i]);
             API(malloc_trim)(0);
+            CHECK(errno == UNTOUCHED, "free of %zu bytes sets errno %d", sizes[s], errno);
         }
     }
 }
