@@ -275,11 +275,25 @@ typedef struct {
     bool has_short;          /* some pieces are in `short_clean` */
 } claim_t;
 
-/* Shortens a stretch to the room that is left, beginning at its first touched grain. The result is longer than
- * a unit. */
+/* Grains of a page of the system, or 1. */
+static size_t grains_of_page(void) { return hak_max(hak_os_page_size() >> HAK_GRAIN_SHIFT, 1); }
+
+/* The first grain of the first page that lies in a stretch and has a touched grain. */
+static size_t first_page(const hak_part_t *piece) {
+    const size_t rest = grains_of_page() - 1, end = (piece->first + piece->count) & ~rest;
+    return hak_bits_next(piece->super->touched, (piece->first + rest) & ~rest, end, true) & ~rest;
+}
+
+/* False when there is no such page. */
+static bool has_page(const hak_part_t *piece) {
+    return first_page(piece) < ((piece->first + piece->count) & ~(grains_of_page() - 1));
+}
+
+/* Shortens a stretch to the room that is left, beginning at its first page to purge. The result is longer than a
+ * unit. */
 static void cut(claim_t *claim, hak_part_t *piece) {
-    unsigned end = piece->first + piece->count;
-    piece->first = (unsigned)hak_bits_next(claim->super->touched, piece->first, end, true);
+    const unsigned end = piece->first + piece->count;
+    piece->first = (unsigned)first_page(piece);
     piece->count = (unsigned)hak_min(end - piece->first, claim->room);
     if (piece->count <= HAK_UNIT_GRAINS) {
         piece->count = HAK_UNIT_GRAINS + 1;
@@ -288,20 +302,32 @@ static void cut(claim_t *claim, hak_part_t *piece) {
     claim->is_cut = true;
 }
 
-/* True when a stretch contains a whole page of the system. */
-static bool has_page(const hak_part_t *piece) {
-    size_t page_grains = hak_max(hak_os_page_size() >> HAK_GRAIN_SHIFT, 1);
-    return hak_align_up(piece->first, page_grains) + page_grains <= piece->first + piece->count;
+/* Where a page has several grains: all of a page in a free stretch can be purged, however few of its grains are
+ * touched. Adds the others, which are zero and remain so. */
+static HAK_BEHIND void add_rest_of_pages(const hak_part_t *piece, uint64_t *bits) {
+    const size_t page_grains = grains_of_page(), end = piece->first + piece->count;
+    size_t at = hak_align_up(piece->first, page_grains);
+    for (; at + page_grains <= end; at += page_grains) {
+        const uint64_t page = (((uint64_t)1 << page_grains) - 1) << at % 64;
+        if (bits[at / 64] & page) bits[at / 64] |= page;
+    }
+}
+
+/* Notes which grains of a stretch are to be purged. */
+static void note_touched(const hak_part_t *piece, uint64_t *bits) {
+    for (unsigned w = piece->first / 64; w <= last_word(piece); w++)
+        bits[w] |= piece->super->touched[w] & bits_in(piece, w);
+    if (HAK_UNLIKELY(grains_of_page() > 1)) add_rest_of_pages(piece, bits);
 }
 
 /* Claims the free grains first .. end - 1: takes them out of the extents. A short stretch stays there and
  * is only noted, since memory outside the extents must be longer than a unit (extent.h). A stretch without
- * a whole page is skipped: it gives nothing back, and if it took room the next piece would meet it
+ * a page to purge is skipped: it gives nothing back, and if it took room the next piece would meet it
  * again. */
 static void claim_piece(hak_heap_t *heap, claim_t *claim, unsigned first, unsigned end) {
     hak_superslab_t *super = claim->super;
     hak_part_t piece = {super, first, end - first};
-    if (touched_in(&piece) == 0 || !has_page(&piece)) return;
+    if (!has_page(&piece)) return;
     if (claim->room <= HAK_UNIT_GRAINS) {
         claim->is_cut = true;
         return;
@@ -310,14 +336,12 @@ static void claim_piece(hak_heap_t *heap, claim_t *claim, unsigned first, unsign
     claim->room -= piece.count;
     if (piece.count <= HAK_UNIT_GRAINS) {
         claim->has_short = true;
-        for (unsigned w = 0; w < hak_superslab_words(); w++)
-            claim->short_clean[w] |= super->touched[w] & bits_in(&piece, w);
+        note_touched(&piece, claim->short_clean);
         return;
     }
     char *start = start_of(super) + ((size_t)piece.first << HAK_GRAIN_SHIFT);
     if (!hak_extents_take_at(&heap->extents, start, piece.count)) return;
-    for (unsigned w = 0; w < hak_superslab_words(); w++)
-        claim->clean[w] |= super->touched[w] & bits_in(&piece, w);
+    note_touched(&piece, claim->clean);
     HAK_ADD_OWNED(&heap->idle, -(size_t)touched_in(&piece));
     set_used(heap, &piece);
     claim->pieces[claim->count++] = piece;
@@ -363,7 +387,7 @@ static void purge_run(claim_t *claim, unsigned first, unsigned end, uint64_t *cl
 /* Purges the halves of a run that the kernel has refused, down to a unit, as often as claim->splits says. So a locked
  * page keeps only a little memory, not all of a long run. */
 static HAK_BEHIND void purge_halves(claim_t *claim, unsigned first, unsigned end, uint64_t *clean) {
-    size_t page_grains = hak_max(hak_os_page_size() >> HAK_GRAIN_SHIFT, 1);
+    const size_t page_grains = grains_of_page();
     claim->refused++;
     if (end - first <= hak_max(HAK_UNIT_GRAINS, page_grains) || !claim->splits) return;
     claim->splits--;
@@ -374,7 +398,7 @@ static HAK_BEHIND void purge_halves(claim_t *claim, unsigned first, unsigned end
 
 /* Purges grains, run by run, in whole pages. Afterwards `bits` has only those that were purged. */
 static void purge_grains(claim_t *claim, uint64_t *bits) {
-    size_t page_grains = hak_max(hak_os_page_size() >> HAK_GRAIN_SHIFT, 1);
+    const size_t page_grains = grains_of_page();
     uint64_t clean[HAK_SUPERSLAB_WORDS_MAX] = {0};
     const size_t grains = hak_superslab_grains();
     for (size_t from, i = 0; (from = hak_bits_next(bits, i, grains, true)) < grains;) {
@@ -389,8 +413,8 @@ static void purge_grains(claim_t *claim, uint64_t *bits) {
 static size_t set_clean(hak_superslab_t *super, const uint64_t *bits) {
     size_t cleaned = 0;
     for (unsigned w = 0; w < hak_superslab_words(); w++) {
+        cleaned += hak_bit_count(super->touched[w] & bits[w]);
         super->touched[w] &= ~bits[w];
-        cleaned += hak_bit_count(bits[w]);
     }
     super->clean_grains = (uint16_t)(super->clean_grains + cleaned);
     return cleaned;
