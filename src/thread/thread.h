@@ -14,6 +14,7 @@
 
 #include "base/base.h"
 #include "cache/cache.h"
+#include "cache/sampler.h"
 #include "hardened/quarantine.h"
 #include "os/lock.h"
 #include "thread/cache_budget.h"
@@ -35,12 +36,15 @@ bool hak_thread_sees_ends(void);
 /* This code may be unmapped next: from now on, no ending thread runs any of it. */
 void hak_thread_forsake(void);
 
-/* Gives a cache new random numbers for the hardened path, if it is used there. Called by its thread. Otherwise all
- * children of a server would place their blocks alike, and so would those of their threads that get the same waiting
- * cache: what one of them shows would tell where the blocks of the others lie. */
+/* Gives a cache new random numbers, for the hardened path and for samples, if it is used there. Called by its thread.
+ * Otherwise all children of a server would place their blocks alike, and so would those of their threads that get the
+ * same waiting cache: what one of them shows would tell where the blocks of the others lie. And all of them would sample
+ * the same calls, and miss the same mistakes. Of each class the first sampled call of a child is the one that its parent
+ * has drawn. */
 HAK_FAST_PATH void hak_thread_seed(const hak_cache_t *cache) {
     hak_quarantine_t *quarantine = hak_load_relaxed(&cache->quarantine);
     if (HAK_UNLIKELY(quarantine != NULL)) hak_random_seed(&quarantine->random);
+    if (HAK_UNLIKELY(cache->has_sampler)) hak_sampler_seed(cache);
 }
 
 /* Gives back the blocks that a cache holds on the hardened path. Called by its thread. */
