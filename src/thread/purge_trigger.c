@@ -25,9 +25,10 @@
  * (hak_helper_urge), and it works piece by piece, so that no thread waits long for a lock.
  *
  * PROTOCOL. The notes and the pass have one owner at a time: the thread that changes `owner` from 0 to its own number.
- * A signal handler that interrupts the owner also finds it taken. Only the owner ages bins and moves the cursor. Only
- * the helper waits for an owner, by trying again. malloc_trim has a pass of its own, and ages nothing. In the child of
- * a fork nobody is the owner.
+ * A signal handler that interrupts the owner also finds it taken. Only the owner ages bins and moves the cursor.
+ * malloc_trim and a call that would fail have a pass of their own, and age nothing. In the child of a fork nobody is the
+ * owner. The helper waits for an owner by trying again, and so do those two, for a second at most. For what an owner has
+ * taken out of its list to give it back is committed and nobody's: a call would fail although that much is free.
  *
  * A signal handler may fork during the owner's work, and need not return in the child. So there are two works, and the
  * child begins with the other one, which has a pass of its own, as malloc_trim has. If the handler returns, the thread
@@ -63,6 +64,7 @@ enum {
     PASS_INTERVAL_MS = 250,
     SHORT_DELAY_MS = 2000, /* with a longer delay frees do not give back ahead of time */
     TRIM_PATIENCE_MS = 1000,
+    OWNER_PATIENCE_MS = 1000,
     ADDRESS_BITS = 56,           /* no system gives a process more */
     CALLS_OF_SHORT_PROGRAM = 64, /* with fewer slow calls a helper thread does not pay */
 };
@@ -173,6 +175,18 @@ static work_t *become_owner(void) {
     if (hak_load_relaxed(&owner)) return NULL;
     work_t *const work = &works[*(volatile unsigned *)&present];
     return hak_cas_acquire(&owner, &none, hak_os_thread()) ? work : NULL; /* partner: leave */
+}
+
+/* The same after the present owner has ended. NULL if that takes too long, or if it waits for the caller: a handler that
+ * has interrupted it, or a thread that has closed the gate. */
+static HAK_BEHIND work_t *become_next_owner(void) {
+    work_t *work = become_owner();
+    for (unsigned tries = OWNER_PATIENCE_MS; !work && tries && !hak_gate_is_mine(); tries--) {
+        if (hak_load_relaxed(&owner) == hak_os_thread()) break;
+        hak_os_sleep_ms(1);
+        work = become_owner();
+    }
+    return work;
 }
 
 static void leave(void) {
@@ -452,13 +466,15 @@ void hak_purge_round(uint32_t delay_ms) {
 }
 
 static size_t purge_all(hak_cache_t *cache) {
+    const bool is_owner = become_next_owner() != NULL;
     if (cache) hak_cache_flush_all(cache);
     pass_t pass = begin(CACHES, 0, HAK_SPARSE_ALL);
     size_t purged = all_of(&pass, HAK_BUDGET_ALL);
     hak_shard_release_idle(); /* this sweep only ages the kept empty slabs, of waiting caches, too */
     pass = begin(WHOLE - CACHES, 0, HAK_SPARSE_ALL);
-    purged += all_of(&pass, HAK_BUDGET_ALL);
-    return purged + hak_pool_unmap_free();
+    purged += all_of(&pass, HAK_BUDGET_ALL) + hak_pool_unmap_free();
+    if (is_owner) leave();
+    return purged;
 }
 
 size_t hak_purge_all(void) {

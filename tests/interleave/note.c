@@ -1,5 +1,6 @@
 /* note.c: explores the notes by which lower layers ask for purge work (the protocol in src/pool/purge_budget.h), on the
  * real src/thread/purge_trigger.c. Loads may see old values: a look at a bit, and the owner's at what the bit stands for.
+ * Also a call that would fail beside an owner that has in its hands what the call needs.
  *
  *   note             every scenario must hold
  *   note --broken    the sources were broken on purpose: some scenario must fail */
@@ -16,12 +17,15 @@ _Atomic uint32_t hak_shard_visits_due HAK_ALIGNED(64);
 static struct {
     _Atomic uint32_t kept HAK_ALIGNED(64);
     _Atomic uint32_t idle HAK_ALIGNED(64);
+    _Atomic uint32_t listed HAK_ALIGNED(64); /* committed, and in the list of a stage */
+    _Atomic uint32_t room HAK_ALIGNED(64);   /* what the limit leaves */
 } stage;
 
 /* The scenario's own, in a line of its own. */
 static struct {
-    bool is_small; /* a piece gives back one unit */
-    bool forks;    /* once, in the midst of a piece */
+    bool is_small;  /* a piece gives back one unit */
+    bool forks;     /* once, in the midst of a piece */
+    bool has_limit; /* and `listed` is as much as one request needs */
 } model HAK_ALIGNED(64);
 
 /* What owners have done. */
@@ -52,6 +56,12 @@ void hak_band_cost_tick(uint64_t now_ms, uint32_t *own) { (void)now_ms, (void)ow
 int64_t hak_option(hak_option_t option) { return option == HAK_OPTION_PURGE_DELAY_MS ? 500 : 0; }
 unsigned hak_os_cpu_count(void) { return 1; }
 uint64_t hak_os_now_ms(void) { return 1; }
+bool hak_os_sleep_ms(unsigned ms) {
+    (void)ms;
+    explore_sleep();
+    return true;
+}
+bool hak_gate_is_mine(void) { return false; }
 uintptr_t hak_os_thread(void) { return explore_thread() + 1; }
 size_t hak_commit_bytes(void) { return 0; }
 size_t hak_commit_soft(void) { return 0; }
@@ -123,9 +133,15 @@ size_t hak_shard_visit(hak_budget_t *budget) {
 static void empty(_Atomic uint32_t *what) {
     if (hak_load_relaxed(what)) hak_store_relaxed(what, 0);
 }
+/* In its hands between the two steps. As unmap_batch of src/large/huge_kept.c. */
+static void give_back(void) {
+    const uint32_t taken = hak_exchange_acq_rel(&stage.listed, 0);
+    if (taken) hak_add_relaxed(&stage.room, taken);
+}
 bool hak_huge_purge_piece(unsigned *at, uint32_t delay_ms, hak_budget_t *budget, size_t *bytes) {
     (void)at, (void)delay_ms, (void)budget, (void)bytes;
     empty(&stage.kept);
+    if (model.has_limit) give_back();
     return true;
 }
 size_t hak_large_purge_sparse_piece(unsigned *at, hak_budget_t *budget) {
@@ -151,6 +167,8 @@ static void prepare(void) {
     memset(&model, 0, sizeof model);
     hak_store_relaxed(&done.units, 0);
     hak_store_relaxed(&done.visits, 0);
+    hak_store_relaxed(&stage.listed, 0);
+    hak_store_relaxed(&stage.room, 0);
     memory_keep_old(&hak_budget_notes);
     memory_keep_old(&hak_shard_grown);
     memory_keep_old(&hak_shard_visits_due);
@@ -185,6 +203,14 @@ static void prepare_visits(void) {
 static void prepare_handler(void) {
     prepare_growth();
     model.forks = true;
+}
+
+static void prepare_limit(void) {
+    prepare();
+    model.has_limit = true;
+    hak_store_relaxed(&stage.listed, 1);
+    hak_store_relaxed(&hak_budget_notes, HAK_NOTE_HUGE);
+    memory_keep_old(&stage.room);
 }
 
 /* As note_taken of src/shard/shard.c. */
@@ -227,6 +253,21 @@ static void fork_beside(void) {
     hak_purge_forget();
 }
 
+/* As add_below of src/commit/commit.c. */
+static bool is_served(void) {
+    uint32_t room = hak_load_relaxed(&stage.room);
+    while (room)
+        if (hak_cas_acquire(&stage.room, &room, room - 1)) return true;
+    return false;
+}
+static void request(void) {
+    if (is_served()) return;
+    hak_purge_for(1);
+    EXPLORE_CHECK(is_served(), "a request is refused while what it needs goes back");
+}
+/* One that finds no room either way. */
+static void request_too_much(void) { hak_purge_for(1); }
+
 static void check(uint32_t state, uint32_t note, const char *what) {
     EXPLORE_CHECK(state == 0 || hak_load_relaxed(&hak_budget_notes) & note,
                   "%s, and no note says so", what);
@@ -264,6 +305,8 @@ static const char *describe(const volatile void *variable) {
            : variable == &stage.idle           ? "idle memory of a large heap"
            : variable == &done.units           ? "units that were given back"
            : variable == &done.visits          ? "visits that were made"
+           : variable == &stage.listed         ? "memory in the list of a stage"
+           : variable == &stage.room           ? "what the limit leaves"
            : variable == &owner                ? "the owner"
                                                : NULL;
 }
@@ -308,6 +351,9 @@ static const explore_scenario_t scenarios[] = {
      .finally = finally_paid,
      .describe = describe,
      .later = 1 << 2},
+    {"a request beside an owner", prepare_limit, {request, hak_purge_settle}, RULES},
+    {"a request beside one that is refused", prepare_limit, {request, request_too_much}, RULES},
+    {"a request beside both", prepare_limit, {request, hak_purge_settle, request_too_much}, RULES},
 };
 
 int main(int argc, char **argv) {

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -26,6 +27,7 @@
 #include "os/move.h"
 #include "os/os.h"
 #include "thread/fork.h"
+#include "thread/purge_trigger.h"
 #include "thread/thread.h"
 #include "purge.h"
 
@@ -428,6 +430,52 @@ static void a_fork_loses_no_mapping(void **state) {
     unit_child(fork_while_unmapping, NULL, 20, "fork while unmapping");
 }
 
+static void *purge_as_owner(void *unused) {
+    hak_purge_round(0);
+    return unused;
+}
+
+static void *trim(void *unused) {
+    hak_purge_all();
+    return unused;
+}
+
+static size_t limit_bytes;
+
+/* Something is always committed, so there is no room for as many bytes as the limit. */
+static void *request_in_vain(void *unused) {
+    CHECK(hakmem_malloc(limit_bytes) == NULL, "the limit lets everything through");
+    return unused;
+}
+
+/* The limit leaves room for the request as soon as what is being unmapped is gone. */
+static void request_while_unmapping(const void *context) {
+    enum { SIZE = 40 << 20, ROOM = 16 << 20, LARGER = 48 << 20 };
+    void *(*const *unmap)(void *) = context;
+    pthread_t thread;
+    char limit[24];
+    hakmem_free(hakmem_malloc(1));
+    CHECK(hak_huge_free(hak_huge_alloc(SIZE, 1, false)), "no huge block");
+    limit_bytes = hak_commit_bytes() + ROOM;
+    snprintf(limit, sizeof limit, "%zu", limit_bytes);
+    CHECK(hakmem_option_set("LIMIT", limit) == 0, "no limit");
+    atomic_store(&unmapping, NULL);
+    atomic_store(&unmaps_slowly, true);
+    CHECK(pthread_create(&thread, NULL, *unmap, NULL) == 0, "no thread");
+    while (!atomic_load(&unmapping)) usleep(1000);
+    atomic_store(&unmaps_slowly, false);
+    CHECK(hakmem_malloc(LARGER) != NULL, "a request is refused while enough is being unmapped");
+    pthread_join(thread, NULL);
+}
+
+static void a_request_waits_for_what_goes_back(void **state) {
+    static void *(*const unmaps[])(void *) = {purge_as_owner, trim, request_in_vain};
+    (void)state;
+    unit_child(request_while_unmapping, &unmaps[0], 20, "a request beside a purge");
+    unit_child(request_while_unmapping, &unmaps[1], 20, "a request beside a trim");
+    unit_child(request_while_unmapping, &unmaps[2], 20, "a request beside one that is refused");
+}
+
 int main(int argc, char **argv) {
     static const char *const variables[] = {"HAKMEM_PURGE_THREAD=0", NULL};
     (void)argc;
@@ -441,6 +489,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_move_that_is_refused_at_once_keeps_no_addresses),
         cmocka_unit_test(a_resize_holds_nobody_up),
         cmocka_unit_test(a_fork_loses_no_mapping),
+        cmocka_unit_test(a_request_waits_for_what_goes_back),
         cmocka_unit_test(the_same_where_memory_cannot_be_read), /* the last: the filter stays */
     };
     return cmocka_run_group_tests_name("huge_system", tests, NULL, NULL);
