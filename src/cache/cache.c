@@ -1,8 +1,8 @@
 /* cache.c: fills, empties and resizes the stacks of magazines.
  *
  * A slow call is a refill (the magazine was empty) or an overflow (it was full). A refill takes from the class's lifo,
- * else from the CPU's depot if depots are open, else from a warm slab or the shard. idle.h describes how blocks of
- * magazines that the program does not use go back.
+ * else from a warm slab or the home shard; if depots are open, from the CPU's depot, else from a warm slab or the CPU's
+ * shard. idle.h describes how blocks of magazines that the program does not use go back.
  *
  * SIZE. A magazine starts with a small stack. The stack doubles when an overflow follows a
  * refill, or a refill an overflow: a deeper stack would have avoided both calls. When the
@@ -144,7 +144,7 @@ static unsigned slots_start(unsigned class_index) {
 /* Moves a magazine to a new stack of `slots`, which must have room for its blocks. */
 static bool resize(hak_cache_t *cache, unsigned class_index, unsigned slots) {
     hak_magazine_t *magazine = &cache->magazines[class_index];
-    void **base = hak_stacks_take(&cache->stacks, cache->shard, slots);
+    void **base = hak_stacks_take(&cache->stacks, hak_depot_home(cache->shard), slots);
     if (!base) return false;
     size_t count = hak_magazine_count(magazine), old_slots = magazine->slots;
     void **old = magazine->base;
@@ -305,7 +305,7 @@ static void *upgrade(hak_cache_t *cache, unsigned class_index) {
     unsigned upper = class_index + 1;
     if (class_index % 2 != 0 || size >= HAK_SMALL_MAX) return NULL;
     if (cache->upgraded[class_index] >= hak_min(UPGRADED_MAX, UPGRADED_BYTES / size)) return NULL;
-    if (hak_shard_has_slabs(cache->shard, class_index)) return NULL;
+    if (hak_shard_has_slabs(hak_depot_home(cache->shard), class_index)) return NULL;
     cache->upgraded[class_index]++;
     void *block = hak_cache_pop(cache, upper);
     return block ? block : hak_cache_refill(cache, upper, NULL);
@@ -317,6 +317,24 @@ static HAK_BEHIND void *refill_without_cache(unsigned class_index, bool *zeroed)
     HAK_COUNT_WAY(zeroed ? HAK_WAY_REFILL_ONE_ZEROED : HAK_WAY_REFILL_ONE_NO_CACHE);
     const unsigned home = hak_depot_serves() ? hak_depot_shard() : 0;
     return hak_shard_take(home, class_index, 1, one, zeroed) ? one[1] : NULL;
+}
+
+/* From a warm slab of the thread, if the shard is its home, or from the shard. */
+HAK_FAST_PATH unsigned refill_from(hak_cache_t *cache, unsigned shard, unsigned class_index,
+                                   unsigned want) {
+    void **const top = cache->magazines[class_index].base;
+    const unsigned taken = hak_policy_promoted(class_index) && shard == cache->shard
+                               ? hak_warm_cache_refill(cache, class_index, want, top)
+                               : hak_shard_take(shard, class_index, want, top, NULL);
+    count_refill(cache, class_index, taken);
+    return taken;
+}
+
+/* Threads outnumber the CPUs: those of one home run on several CPUs, so what the CPU has serves. */
+static HAK_BEHIND unsigned refill_on_cpu(hak_cache_t *cache, unsigned class_index, unsigned want) {
+    const size_t taken = hak_depot_take(class_index, cache->magazines[class_index].base, want);
+    if (HAK_WAY_FOUND(HAK_WAY_REFILL_DEPOT, (unsigned)taken)) return (unsigned)taken;
+    return refill_from(cache, hak_depot_shard(), class_index, want);
 }
 
 void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
@@ -335,7 +353,7 @@ void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
         cache->used_at[class_index] = cache->clock[hak_tier_of_class(class_index)];
     if (zeroed || !magazine->slots) {
         HAK_COUNT_WAY(zeroed ? HAK_WAY_REFILL_ONE_ZEROED : HAK_WAY_REFILL_ONE_NO_STACK);
-        unsigned taken = hak_shard_take(cache->shard, class_index, 1, one, zeroed);
+        unsigned taken = hak_shard_take(hak_depot_home(cache->shard), class_index, 1, one, zeroed);
         count_refill(cache, class_index, taken);
         return taken ? one[1] : NULL;
     }
@@ -343,17 +361,12 @@ void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
     unsigned taken = (unsigned)hak_lifo_take(cache, class_index, magazine->base, want);
     if (HAK_WAY_FOUND(HAK_WAY_REFILL_LIFO, taken)) {
         HAK_ADD_OWNED(&hak_magazine_counts(cache, class_index)->lifo_hits, 1);
-    } else if (!hak_depot_is_open() ||
-               !HAK_WAY_FOUND(HAK_WAY_REFILL_DEPOT, taken = (unsigned)hak_depot_take(
-                                                        class_index, magazine->base, want))) {
-        if (!hak_depot_is_open() &&
-            HAK_UNLIKELY(hak_shard_must_grow(cache->shard, class_index, cache->heap_units)))
+    } else if (HAK_UNLIKELY(hak_depot_is_open())) {
+        taken = refill_on_cpu(cache, class_index, want);
+    } else {
+        if (HAK_UNLIKELY(hak_shard_must_grow(cache->shard, class_index, cache->heap_units)))
             hak_idle_give_left(cache);
-        if (hak_policy_promoted(class_index))
-            taken = hak_warm_cache_refill(cache, class_index, want, magazine->base);
-        else
-            taken = hak_shard_take(cache->shard, class_index, want, magazine->base, NULL);
-        count_refill(cache, class_index, taken);
+        taken = refill_from(cache, cache->shard, class_index, want);
     }
     if (taken == 0) return NULL;
     HAK_PROBE(refill, hak_classes[class_index].size, taken);

@@ -7,7 +7,6 @@
 #include "classes/classes.h"
 #include "debug/call_paths.h"
 #include "meta/lazy_table.h"
-#include "meta/meta.h"
 #include "os/os.h"
 #include "shard/flush.h"
 
@@ -39,9 +38,9 @@ static size_t slots_of(unsigned class_index) {
     return hak_max(hak_min(BYTES_MOST / hak_classes[class_index].size, SLOTS_MOST), SLOTS_LEAST);
 }
 
-static bool make_stack(hak_depot_t *depot, unsigned class_index) {
+static bool make_stack(hak_depot_t *depot, unsigned cpu, unsigned class_index) {
     const size_t slots = slots_of(class_index);
-    depot->blocks = hak_meta_alloc(slots * sizeof(void *));
+    depot->blocks = hak_shard_record(cpu, slots * sizeof(void *));
     if (depot->blocks) depot->slots = (uint32_t)slots;
     return depot->blocks != NULL;
 }
@@ -57,7 +56,7 @@ static HAK_BEHIND size_t put_on(unsigned cpu, unsigned class_index, void *const 
     hak_depot_t *depot = open_on(cpu, class_index);
     if (!depot || !hak_lock_try(&depot->lock)) return 0;
     size_t held = hak_load_relaxed(&depot->count), kept = 0;
-    if (HAK_LIKELY(depot->slots) || make_stack(depot, class_index)) {
+    if (HAK_LIKELY(depot->slots) || make_stack(depot, cpu, class_index)) {
         kept = hak_min(count, depot->slots - held);
         memcpy(depot->blocks + held, blocks, kept * sizeof(void *));
         hak_store_relaxed(&depot->count, (uint32_t)(held + kept));
@@ -101,7 +100,7 @@ size_t hak_depot_take(unsigned class_index, void **top, size_t want) {
     return take_on(hak_shard_here(), class_index, top, want, &is_held);
 }
 
-unsigned hak_depot_shard(void) { return hak_shard_open(hak_shard_here()); }
+HAK_BEHIND unsigned hak_depot_shard(void) { return hak_shard_open(hak_shard_here()); }
 
 /* Blocks that a thread without a cache moves between a depot and a shard: a part of the depot. */
 static unsigned part_of(unsigned class_index, size_t part) {
@@ -193,10 +192,11 @@ static size_t make_room(hak_depot_t *depot, unsigned class_index, void **blocks)
 
 /* Puts one block, and stores in *count how many blocks of `blocks` must go to the shard: that block, if the depot
  * cannot keep it, or the blocks that made room for it. Lock held. */
-static bool put_one(hak_depot_t *depot, unsigned class_index, void **blocks, size_t *count) {
+static bool put_one(hak_depot_t *depot, unsigned cpu, unsigned class_index, void **blocks,
+                    size_t *count) {
     void *block = blocks[0];
     if (has_on_top(depot, block)) return false;
-    if (HAK_UNLIKELY(!depot->slots) && !make_stack(depot, class_index)) return true;
+    if (HAK_UNLIKELY(!depot->slots) && !make_stack(depot, cpu, class_index)) return true;
     *count = make_room(depot, class_index, blocks);
     const uint32_t held = hak_load_relaxed(&depot->count);
     depot->blocks[held] = block;
@@ -211,7 +211,7 @@ static HAK_BEHIND bool give_on(unsigned cpu, unsigned class_index, void *block, 
     moved->blocks[0] = block;
     hak_depot_t *depot = open_on(cpu, class_index);
     if (depot && hak_lock_try(&depot->lock)) {
-        const bool is_new = put_one(depot, class_index, moved->blocks, &count);
+        const bool is_new = put_one(depot, cpu, class_index, moved->blocks, &count);
         hak_lock_release(&depot->lock);
         if (HAK_UNLIKELY(!is_new)) return false;
     }

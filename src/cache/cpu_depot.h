@@ -4,7 +4,9 @@
  * CPUs the share of a thread is small, so its magazines are often full or empty. But only as many threads
  * run as there are CPUs, so each CPU has depots that serve as the missing depth of the caches: a full magazine
  * leaves a batch in the depot of the CPU on which the thread runs, and an empty one takes a batch from there.
- * An ending thread leaves the blocks of its magazines there, as far as there is room. Only addresses move: no
+ * An ending thread leaves the blocks of its magazines there, as far as there is room. What a depot cannot serve comes
+ * from the shard of that CPU, and what it has no room for goes there, wherever the thread is at home: threads of
+ * several CPUs would otherwise meet at the bins of one home. Only addresses move within a depot: no
  * slab and no bitmap is read, and a block of another shard causes no remote free. Depots are open while the
  * share is small and there are more threads than CPUs; otherwise no thread makes or visits one.
  *
@@ -29,9 +31,14 @@
  * a depot may be handed out, even to another thread. Rejected: to mark the blocks of a depot in their bitmaps.
  * That would cost the work and the shared lines that the depot saves.
  *
+ * THE SHARD OF THE CPU. Nothing follows a thread that goes to another CPU: the home stays what it was, and only its
+ * warm slabs are in it (cache.c). A block belongs to its slab, and goes back to it by the lock of a bin or as a remote
+ * one, whichever shard the thread gives it to (shard.h). So no step of shard.h depends on a thread's home.
+ *
  * Rejected: one array for all CPUs, which is a line that all of them write; one for each shard, since
  * threads of one shard run on several CPUs; to raise the share of each thread, which costs resident
- * memory for each thread and not for each CPU (docs/decisions/0064-depots.md). */
+ * memory for each thread and not for each CPU (docs/decisions/0064-depots.md); to give a thread another home once it
+ * has been on another CPU for a while, which needs the counts of two groups and moves its warm slabs. */
 #pragma once
 
 #include "base/base.h"
@@ -77,6 +84,11 @@ bool hak_depot_give(unsigned class_index, void *block);
 
 /* The shard of the CPU on which the caller runs; it is made if necessary. */
 unsigned hak_depot_shard(void);
+
+/* The shard with which a thread at home in `home` exchanges blocks. */
+HAK_FAST_PATH unsigned hak_depot_home(unsigned home) {
+    return hak_depot_is_open() ? hak_depot_shard() : home;
+}
 
 /* Gives the blocks of depots that no thread has used since the last sweep to the shards; `all`: those of all depots.
  * Continues at `walk`, as far as the budget allows; true at the end. *patience: milliseconds for which all calls with

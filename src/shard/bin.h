@@ -129,11 +129,11 @@ HAK_FAST_PATH void hak_bin_count(unsigned shard, unsigned class_index, unsigned 
  *   slabs of a bin = adopted - left
  *   blocks on their way to slabs of a class = remote - HAK_SHARD_DRAINED, over all its bins */
 typedef struct {
-    _Atomic uint64_t remote;   /* atomic; blocks that threads at home in the shard freed remotely,
+    _Atomic uint64_t remote; /* atomic; blocks that threads which give to the shard freed remotely,
                                 except those that came back twice */
-    _Atomic uint32_t left;     /* written under the bin's lock, as the next two; slabs that left
+    _Atomic uint32_t left;   /* written under the bin's lock, as the next two; slabs that left
                                 the bin so far */
-    _Atomic uint32_t stage1;   /* kept empty slabs used again */
+    _Atomic uint32_t stage1; /* kept empty slabs used again */
     _Atomic size_t spare_seen; /* `spare` at the last pass, less what went back since */
 } hak_bin_rare_t;
 

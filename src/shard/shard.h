@@ -1,7 +1,7 @@
 /* shard.h: the owners of slabs: a few shards, each with one lockable bin per class.
  *
- * Threads own no slab. A thread has a home shard, and takes and gives blocks there
- * in batches, one lock a batch.
+ * Threads own no slab. A thread has a home shard, and takes and gives blocks there in batches, one lock a batch;
+ * where threads outnumber the CPUs, it does so in the shard of its CPU (cache/cpu_depot.h).
  *
  * PROTOCOL of a block that comes back to a shard other than its slab's
  *
@@ -129,7 +129,7 @@ enum {
     HAK_SHARD_LOCKS,   /* times the lock was taken to take blocks or to give them */
     HAK_SHARD_MISSES,  /* takes that brought blocks */
     HAK_SHARD_TAKEN,   /* blocks taken */
-    HAK_SHARD_PROBED,  /* of those, blocks for a cache at home in another shard */
+    HAK_SHARD_PROBED,  /* of those, blocks for a thread that asked another shard first */
     HAK_SHARD_DRAINED, /* blocks of remote frees merged */
     HAK_SHARD_COUNTERS
 };

@@ -153,7 +153,12 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
     return 0;
 }
 
-int sched_getcpu(void) { return (int)(explore_thread() % process.cpus); }
+int sched_getcpu(void) {
+    const unsigned thread = explore_thread();
+    return process.moved >> thread & 1 ? PROCESS_OTHER_CPU : (int)(thread % process.cpus);
+}
+
+void process_move_thread(void) { process.moved |= (uint32_t)1 << explore_thread(); }
 
 static bool is_awake(const void *thread) { return !asleep[*(const unsigned *)thread]; }
 

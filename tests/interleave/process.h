@@ -5,10 +5,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum { PROCESS_OTHER_CPU = 6 };
+
 /* Of the present execution; a scenario's prepare may change them before the engine starts. */
 typedef struct {
     uint64_t now_ms, tick_ms; /* each look at the clock moves it on by a tick */
     unsigned cpus;
+    uint32_t moved;         /* threads, a bit each, that have gone to PROCESS_OTHER_CPU */
     unsigned helper;        /* number of the thread that pthread_create starts; 0: it is refused */
     bool names_no_mapping;  /* prctl fails, as on an older kernel */
     bool lengthens_nothing; /* mremap moves no block to make it longer */
@@ -31,6 +34,9 @@ void process_option(const char *name, const char *value);
 
 /* The constructor of the engine, which the program does not run by itself. */
 void process_start(void);
+
+/* The running thread goes on on another CPU, where no thread began. */
+void process_move_thread(void);
 
 /* The running thread ends: what libc does with the engine's key. */
 void process_end_thread(void);

@@ -273,17 +273,33 @@ static void overflow(void) {
 }
 
 /* More threads than CPUs, and a small share each: what leaves one ring comes to the other. */
-static void with_depots(void) {
+static void with_depots_and(const char *shards) {
     program_begin();
-    program_options(OPTIONS("CACHE_BUDGET=1M", "POOL_RING_CAP=1", "SHARDS=2"));
+    program_options(OPTIONS("CACHE_BUDGET=1M", "POOL_RING_CAP=1", shards));
     process.cpus = 1;
     process_start();
     hakmem_free(hakmem_malloc(1));
 }
+static void with_depots(void) { with_depots_and("SHARDS=2"); }
 static void overflow_too(void) {
     program_malloc_all(32, 4, PAGES);
     program_free_all(32, 4);
     program_malloc_all(32, 2, PAGES);
+}
+
+/* Both threads take blocks on one CPU, and go on on another one, whose shard they make. */
+static void with_depots_of_more_shards(void) { with_depots_and("SHARDS=8"); }
+static void overflow_and_move(void) {
+    program_malloc_all(0, 4, PAGES);
+    process_move_thread();
+    program_free_all(0, 4);
+    program_malloc_all(0, 2, PAGES);
+}
+static void overflow_and_move_too(void) {
+    program_malloc_all(32, 4, PAGES);
+    process_move_thread();
+    program_malloc_all(36, 2, PAGES);
+    program_free_all(32, 4);
 }
 
 /* Two threads that get no cache, and one CPU. This class has eight blocks in a depot. */

@@ -9,12 +9,14 @@
 #include "cache/cpu_depot.h"
 #include "child.h"
 #include "os/os.h"
+#include "shard/bin.h"
 #include "shard/stats.h"
 
 enum {
     CLASS = HAK_CLASS_1024,
     MOST = 64,
-    SHARE = 64 * 1024
+    SHARE = 64 * 1024,
+    SHARDS = 4
 }; /* 1024 bytes; the depot holds 64 KiB */
 
 /* Depots are open, and all calls come from one CPU. */
@@ -115,6 +117,57 @@ static void a_closed_depot_gets_nothing_at_the_end(void **state) {
     hak_cache_pass_on(cache);
     assert_int_equal(hak_cache_count(cache, CLASS) + hak_depot_count(CLASS), 0);
     drop_cache(cache);
+}
+
+static unsigned shard_of(const void *block) {
+    return hak_owner_shard(hak_region_unit_of(block)->owner);
+}
+
+/* The same cache, at home in another shard than that of the CPU. */
+static unsigned leave_home(hak_cache_t *cache) {
+    const unsigned here = hak_shard_here();
+    cache->shard = (uint8_t)((here + 1) % SHARDS);
+    return here;
+}
+
+static uint64_t remote_of(unsigned shard) {
+    return hak_load_relaxed(&hak_bin_rare(shard, CLASS)->remote);
+}
+static uint64_t locks_of(unsigned shard) {
+    return hak_load_relaxed(&hak_bin_counts(shard, CLASS)->counts[HAK_SHARD_LOCKS]);
+}
+
+/* Blocks come from the shard of the CPU, and go back to it; the home's bins are left alone. */
+static void the_shard_of_the_cpu_serves(void **state) {
+    (void)state;
+    static void *blocks[4 * MOST];
+    hak_cache_t *cache = begin();
+    const unsigned here = leave_home(cache);
+    const uint64_t locks = locks_of(cache->shard),
+                   remote = remote_of(cache->shard) + remote_of(here);
+    for (unsigned i = 0; i < 4 * MOST; i++) {
+        blocks[i] = take(cache, CLASS);
+        assert_int_equal(shard_of(blocks[i]), here);
+    }
+    for (unsigned i = 0; i < 4 * MOST; i++) give(cache, blocks[i]);
+    hak_cache_flush_all(cache);
+    assert_int_equal(locks_of(cache->shard), locks);
+    assert_int_equal(remote_of(cache->shard) + remote_of(here), remote);
+    end(cache);
+    assert_int_equal(hak_shard_in_use(CLASS), 0);
+}
+
+/* With closed depots, the home's. */
+static void the_home_serves_where_depots_are_closed(void **state) {
+    (void)state;
+    hak_cache_t *cache = begin();
+    leave_home(cache);
+    hak_depot_set_share(SHARE, false);
+    void *block = take(cache, CLASS);
+    assert_int_equal(shard_of(block), cache->shard);
+    give(cache, block);
+    end(cache);
+    assert_int_equal(hak_shard_in_use(CLASS), 0);
 }
 
 static void it_holds_no_more_than_its_slots(void **state) {
@@ -262,13 +315,15 @@ int main(int argc, char **argv) {
     (void)argc;
     unit_need_environment(
         argv, (const char *const[]){"HAKMEM_SHARDS=4", "HAKMEM_PURGE_DELAY_MS=-1", NULL});
-    unit_open_shards(4);
+    unit_open_shards(SHARDS);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(open_while_shares_are_small_and_threads_many),
         cmocka_unit_test(a_closed_depot_gets_nothing),
         cmocka_unit_test(another_cache_gets_the_blocks),
         cmocka_unit_test(the_end_of_a_thread_fills_it),
         cmocka_unit_test(a_closed_depot_gets_nothing_at_the_end),
+        cmocka_unit_test(the_shard_of_the_cpu_serves),
+        cmocka_unit_test(the_home_serves_where_depots_are_closed),
         cmocka_unit_test(it_holds_no_more_than_its_slots),
         cmocka_unit_test(what_nobody_uses_goes_to_the_shards),
         cmocka_unit_test(a_sweep_keeps_to_its_budget),
