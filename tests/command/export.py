@@ -145,6 +145,23 @@ def case_find(_):
                 process.wait()
 
 
+def case_stuck(_):
+    """Pages that somebody writes to for ever, or that are none, do not hold up the figures of others."""
+    with holder("hold") as program:
+        folder = f"/proc/{program.pid}/fd"
+        size = next(os.stat(os.path.join(folder, name)).st_size for name in os.listdir(folder)
+                    if "hakmem-live" in os.readlink(os.path.join(folder, name)))
+        stuck = [os.memfd_create("hakmem-live") for _ in range(60)]
+        try:
+            for file in stuck:
+                os.ftruncate(file, size)
+            with exporter() as port:
+                expect("its figures", samples(ask(port)[1])["hakmem_up"].get(labels_of(program.pid)), 1)
+        finally:
+            for file in stuck:
+                os.close(file)
+
+
 def case_http(_):
     """Other requests, nonsense, and clients that say nothing while others are answered."""
     with holder("hold") as program, exporter(program.pid, end=signal.SIGINT) as port:

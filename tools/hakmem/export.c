@@ -9,6 +9,7 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <netdb.h>
 #include <poll.h>
 #include <signal.h>
@@ -31,6 +32,7 @@ enum {
     ANSWER_SECONDS = 20,
     REQUEST_MOST = 8192,
     PROCESSES_MOST = 1024,
+    SEARCH_MS = 2000, /* of waiting for pages, while processes are searched for */
     ADDRESS_SIZE = 256,
 };
 
@@ -49,12 +51,14 @@ static void find_processes(void) {
     const char *problem;
     DIR *processes = opendir("/proc");
     watched.count = 0;
+    live_limit_patience(SEARCH_MS);
     for (struct dirent *entry; processes && (entry = readdir(processes)) != NULL;) {
         pid_t pid = live_process_of(entry->d_name);
         if (!pid || watched.count == PROCESSES_MOST) continue;
         if (live_read(pid, &page, &problem) == LIVE_READ) watched.pids[watched.count++] = pid;
     }
     if (processes) closedir(processes);
+    live_limit_patience(INT_MAX);
 }
 
 static void copy_to(int file, const char *text, size_t size) {

@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@
 #include "proc.h"
 
 enum {
-    TRIES = 400, /* a millisecond apart, while the process writes */
+    NAPS_MOST = 400, /* of a millisecond, for all pages of a process that it writes to just now */
     PAUSE_NS = 1000000,
     PATH_SIZE = 300,
 };
@@ -144,10 +145,21 @@ static size_t read_at(int file, uint64_t offset, void *to, size_t size) {
     return done;
 }
 
+static int naps_left;          /* of the present call of live_read */
+static int patience = INT_MAX; /* naps of all further calls */
+
+/* False when there was no patience left for a nap. */
+static bool take_nap(void) {
+    if (naps_left == 0) return false;
+    naps_left--;
+    nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+    return true;
+}
+
 /* Makes a consistent copy, during which the process did not write, of the page at `offset` in a file. Returns
  * NULL, or the problem. */
 static const char *copy_page(int file, uint64_t offset, hak_live_page_t *page) {
-    for (int i = 0; i < TRIES; i++) {
+    do {
         hak_live_head_t after;
         size_t size = read_at(file, offset, page, sizeof *page);
         const char *problem = live_problem(page, size);
@@ -157,8 +169,7 @@ static const char *copy_page(int file, uint64_t offset, hak_live_page_t *page) {
         if (!problem && read_at(file, offset, &after, sizeof after) == sizeof after && is_even &&
             hak_load_relaxed(&after.sequence) == hak_load_relaxed(&page->head.sequence))
             return NULL;
-        nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
-    }
+    } while (take_nap());
     return "its page is being written to all the time: was it stopped?";
 }
 
@@ -244,7 +255,7 @@ static void look_at(const char *path, uint32_t number, hak_live_page_t *page, bo
     *found = true;
 }
 
-live_result_t live_read(pid_t pid, hak_live_page_t *page, const char **problem) {
+static live_result_t read_any(pid_t pid, hak_live_page_t *page, const char **problem) {
     char path[PROC_PATH_SIZE + 24], folder[PROC_PATH_SIZE];
     bool found = false;
     uint32_t number = own_number(pid);
@@ -270,3 +281,13 @@ live_result_t live_read(pid_t pid, hak_live_page_t *page, const char **problem) 
     *problem = wrong ? explain("process %d: %s", (int)pid, wrong) : read_mapped(pid, number, page);
     return *problem ? LIVE_NO_PAGE : LIVE_READ;
 }
+
+live_result_t live_read(pid_t pid, hak_live_page_t *page, const char **problem) {
+    const int most = patience < NAPS_MOST ? patience : NAPS_MOST;
+    naps_left = most;
+    const live_result_t result = read_any(pid, page, problem);
+    if (patience != INT_MAX) patience -= most - naps_left;
+    return result;
+}
+
+void live_limit_patience(int ms) { patience = ms; }

@@ -15,6 +15,10 @@ typedef enum {
  * valid until the next call. Every number in the copy is within its bound. */
 live_result_t live_read(pid_t pid, hak_live_page_t *page, const char **problem);
 
+/* From now on all calls of live_read together wait at most so many milliseconds for pages that are being written to; each
+ * alone waits 400, also without a limit, which is INT_MAX. Any user can make such a page. */
+void live_limit_patience(int ms);
+
 /* Checks the `size` bytes that were read: NULL when they are a valid page, otherwise the
  * problem. */
 const char *live_problem(const hak_live_page_t *page, size_t size);
