@@ -68,8 +68,8 @@ double hak_sampler_exponential(uint64_t *random);
 /* Makes the routes of a cache lead to its shares. Its record has HAK_SAMPLER_SIZE bytes. */
 void hak_sampler_begin(hak_cache_t *cache);
 
-/* Draws a new state of the generator. The distances that are under way stay: what is left of them is in the shares, too,
- * where a handler may have interrupted a pop. */
+/* Draws a new state of the generator. The present distances stay: a part of each is counted in a share, where a handler
+ * may have interrupted a pop. */
 void hak_sampler_seed(const hak_cache_t *cache);
 
 /* Counts a call for a block of a class whose blocks have `size` bytes, or of `size` bytes of LARGE. True:

@@ -72,7 +72,7 @@ bool hak_guard_sample_free(void *pointer, const char *function, const void *site
 /* Reports a pointer into a page that is not the start of a block in use. */
 HAK_SLOW_PATH void hak_guard_sample_report(const char *function, const void *pointer);
 
-/* The caller's report of a damaged block ends by abort(): its page is free. */
+/* Called before abort(): frees the page of a damaged block that the calling thread reports. */
 void hak_guard_sample_give_up(void);
 
 /* Bytes charged for the pages; the most mappings that they make up. */

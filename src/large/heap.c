@@ -302,8 +302,8 @@ static void cut(claim_t *claim, hak_part_t *piece) {
     claim->is_cut = true;
 }
 
-/* Where a page has several grains: all of a page in a free stretch can be purged, however few of its grains are
- * touched. Adds the others, which are zero and remain so. */
+/* Where a page has several grains, a whole page in a free stretch can be purged however few of its grains are touched.
+ * Adds the other grains of such pages: they are zero and stay so. */
 static HAK_BEHIND void add_rest_of_pages(const hak_part_t *piece, uint64_t *bits) {
     const size_t page_grains = grains_of_page(), end = piece->first + piece->count;
     size_t at = hak_align_up(piece->first, page_grains);

@@ -27,8 +27,8 @@
  * PROTOCOL. The notes and the pass have one owner at a time: the thread that changes `owner` from 0 to its own number.
  * A signal handler that interrupts the owner also finds it taken. Only the owner ages bins and moves the cursor.
  * malloc_trim and a call that would fail have a pass of their own, and age nothing. In the child of a fork nobody is the
- * owner. The helper waits for an owner by trying again, and so do those two, for a second at most. For what an owner has
- * taken out of its list to give it back is committed and nobody's: a call would fail although that much is free.
+ * owner. The helper waits for an owner by trying again, and so do those two, for a second at most. Memory that an owner
+ * has taken out of a list and not given back yet counts as committed: without the wait, a call would fail beside it.
  *
  * A signal handler may fork during the owner's work, and need not return in the child. So there are two works, and the
  * child begins with the other one, which has a pass of its own, as malloc_trim has. If the handler returns, the thread
@@ -177,8 +177,8 @@ static work_t *become_owner(void) {
     return hak_cas_acquire(&owner, &none, hak_os_thread()) ? work : NULL; /* partner: leave */
 }
 
-/* The same after the present owner has ended. NULL if that takes too long, or if it waits for the caller: a handler that
- * has interrupted it, or a thread that has closed the gate. */
+/* The same, once the present owner has left. NULL if that takes too long, or if the owner waits for the caller: in a
+ * signal handler that has interrupted the owner, and in a thread that has closed the gate. */
 static HAK_BEHIND work_t *become_next_owner(void) {
     work_t *work = become_owner();
     for (unsigned tries = OWNER_PATIENCE_MS; !work && tries && !hak_gate_is_mine(); tries--) {
@@ -194,8 +194,8 @@ static void leave(void) {
     if (HAK_UNLIKELY(!hak_cas_release(&owner, &own, 0))) is_left_behind = false;
 }
 
-/* Lowers a sum of what is due, by work that is done: the sum tells at any time what is left, also in the child of a fork
- * whose owner stayed behind. Never below 0: a piece that a fork left behind, and another owner, may both do the same. */
+/* Subtracts work that is done from a sum of what is due. So the sum is right at any time, also in the child of a fork
+ * whose owner stayed behind. It stops at 0: a piece that a fork left behind and another owner may do the same work. */
 static void lower(_Atomic uint32_t *sum, size_t done) {
     uint32_t now = hak_load_relaxed(sum);
     while (!hak_cas_weak_release(sum, &now, now - (uint32_t)hak_min(done, now))) continue;
