@@ -20,7 +20,7 @@ void hak_live_fill_options(hak_live_page_t *page) {
         out->source = (uint8_t)hak_option_source(option);
         if (hak_option_row(option).kind != HAK_OPTION_IS_TEXT) continue;
         const char *text = hak_option_text(option);
-        size_t size = strnlen(text, HAK_LIVE_TEXT - 1);
+        size_t size = hak_min(strlen(text), HAK_LIVE_TEXT - 1);
         memcpy(out->text, text, size);
         out->text[size] = 0;
     }

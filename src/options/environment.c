@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "options/options.h"
 #include "options/profiles.h"
 #include "os/file.h"
@@ -59,7 +60,7 @@ static int print_bytes(char *text, size_t size, int64_t bytes) {
 /* The words that an option takes beside the range, if any, and the range. */
 static void print_sizes(const hak_option_row_t *row, char *text, size_t size) {
     char least[24], most[24];
-    const char *range = strrchr(row->accepted, '|');
+    const char *range = hak_last_in(row->accepted, '|');
     print_bytes(least, sizeof least, row->least);
     print_bytes(most, sizeof most, row->most);
     snprintf(text, size, "%s%.*s%s..%s bytes, with K, M or G", range ? "one of " : "a size in ",
@@ -118,9 +119,9 @@ static void apply(hak_text_t name, hak_text_t value, hak_option_source_t source)
 static HAK_COMMON void read_variable(const char *variable) {
     static const char prefix[] HAK_NEAR = "HAKMEM_";
     static const char others[] = "HAKMEM_BENCH_"; /* variables of the lab and of the scripts */
+    if (!hak_begins_with(variable, prefix, sizeof prefix - 1)) return;
     const char *equals = strchr(variable, '=');
-    if (!equals || !equals[1] || strncmp(variable, prefix, sizeof prefix - 1) != 0) return;
-    if (strncmp(variable, others, sizeof others - 1) == 0) return;
+    if (!equals || !equals[1] || hak_begins_with(variable, others, sizeof others - 1)) return;
     apply((hak_text_t){variable, (size_t)(equals - variable)},
           (hak_text_t){equals + 1, strlen(equals + 1)}, HAK_SOURCE_ENVIRONMENT);
 }
@@ -128,10 +129,10 @@ static HAK_COMMON void read_variable(const char *variable) {
 /* Reads "name:value,name:value"; empty settings are skipped. */
 static void read_conf(const char *conf) {
     while (*conf) {
-        size_t size = strcspn(conf, ",");
-        const char *colon = memchr(conf, ':', size);
+        const char *comma = strchr(conf, ','), *colon = strchr(conf, ':');
+        const size_t size = comma ? (size_t)(comma - conf) : strlen(conf);
         hak_text_t whole = {conf, size};
-        if (colon) {
+        if (colon && colon < conf + size) {
             hak_text_t name = {conf, (size_t)(colon - conf)};
             apply(name, (hak_text_t){colon + 1, size - name.size - 1}, HAK_SOURCE_CONF);
         } else if (size > 0) {

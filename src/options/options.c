@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "options/profiles.h"
 #include "options/values.h"
 
@@ -153,7 +154,7 @@ int hak_option_closest(hak_text_t name) {
     if (name.size < 3 || name.size > NAME_MOST) return -1;
     for (int i = 0; i < HAK_OPTION_COUNT; i++) {
         size_t found = distance(name, short_name(i));
-        bool begins = strncmp(short_name(i), name.at, name.size) == 0;
+        bool begins = hak_begins_with(short_name(i), name.at, name.size);
         if (begins) found = 2;
         if (found < best_distance && (begins || found * 4 < name.size)) {
             best = i;

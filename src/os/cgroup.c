@@ -11,6 +11,7 @@
 
 #include <string.h>
 
+#include "base/text.h"
 #include "os/file.h"
 
 enum { PATH_SIZE = 400, NUMBERS_SIZE = 64, CONTROLLERS_SIZE = 64, CPUS_MOST = 8192 };
@@ -125,7 +126,7 @@ static bool has(const line_t *line, const char *controller) {
     const size_t size = strlen(controller);
     const char *at = line->controllers;
     for (; *at; at++)
-        if ((at == line->controllers || at[-1] == ',') && strncmp(at, controller, size) == 0 &&
+        if ((at == line->controllers || at[-1] == ',') && hak_begins_with(at, controller, size) &&
             (at[size] == 0 || at[size] == ','))
             return true;
     return false;
@@ -139,7 +140,7 @@ static void lower_below(hak_cgroup_limits_t *least, const char *root, const char
     append(&path, root, strlen(root));
     append(&path, folder, strlen(folder));
     const size_t root_length = path.length;
-    if (!group->is_cut && strncmp(group->text, HAK_NEAR_TEXT("/.."), 3) != 0)
+    if (!group->is_cut && !hak_begins_with(group->text, HAK_NEAR_TEXT("/.."), 3))
         append(&path, group->text, group->length);
     if (path.length > root_length && path.text[path.length - 1] == '/')
         path.text[--path.length] = 0;

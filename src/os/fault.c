@@ -4,6 +4,10 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "os/os.h"
 
 static hak_os_fault_t looker;      /* constant once the handler is installed */
 static struct sigaction before[2]; /* the same: of SIGSEGV, of SIGBUS */
@@ -15,7 +19,7 @@ static void take_default(int number, const siginfo_t *info) {
     memset(&action, 0, sizeof action);
     action.sa_handler = SIG_DFL;
     sigaction(number, &action, NULL);
-    if (info->si_code <= 0) raise(number);
+    if (info->si_code <= 0) syscall(SYS_tgkill, hak_os_process_id(), hak_os_thread_id(), number);
 }
 
 static void call_next(int number, siginfo_t *info, void *context) {
@@ -48,7 +52,6 @@ void hak_os_on_fault(hak_os_fault_t look) {
     memset(&action, 0, sizeof action);
     action.sa_sigaction = handle;
     action.sa_flags = SA_SIGINFO | SA_ONSTACK;
-    sigemptyset(&action.sa_mask);
     looker = look;
     for (unsigned i = 0; i < 2; i++) sigaction(numbers[i], &action, &before[i]);
 }

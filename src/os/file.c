@@ -11,11 +11,13 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "os/os.h"
 
 enum {
@@ -64,11 +66,16 @@ static bool is_for_children(int file) {
     return flags >= 0 && !(flags & FD_CLOEXEC);
 }
 
+static bool is_terminal(int file) {
+    struct winsize size;
+    return syscall(SYS_ioctl, file, TIOCGWINSZ, &size) == 0;
+}
+
 HAK_BEHIND bool hak_os_is_listener(int file) {
     HAK_KEEP_ERRNO();
     struct stat status;
     return is_for_children(file) && fstat(file, &status) == 0 &&
-           (S_ISFIFO(status.st_mode) || (S_ISCHR(status.st_mode) && isatty(file)));
+           (S_ISFIFO(status.st_mode) || (S_ISCHR(status.st_mode) && is_terminal(file)));
 }
 
 /* ---- Writing ----------------------------------------------------------------------- */
@@ -101,11 +108,19 @@ static bool write_all(int file, const char *text, size_t size, int *error) {
 /* The signal that a failed write raised in the writing thread, or 0. */
 static int signal_of(int error) { return error == EPIPE ? SIGPIPE : error == EFBIG ? SIGXFSZ : 0; }
 
-static void consume(int signal_number) {
+/* The bit of a signal, in the first word of a set as the kernel has it. */
+static unsigned long bit_of(int number) { return 1ul << (number - 1); }
+
+static sigset_t set_of(unsigned long bits) {
     sigset_t signals;
+    memset(&signals, 0, sizeof signals);
+    memcpy(&signals, &bits, sizeof bits);
+    return signals;
+}
+
+static void consume(int signal_number) {
+    const sigset_t signals = set_of(bit_of(signal_number));
     const struct timespec at_once = {0, 0};
-    sigemptyset(&signals);
-    sigaddset(&signals, signal_number);
     syscall(SYS_rt_sigtimedwait, &signals, NULL, &at_once, KERNEL_SIGNALS);
 }
 
@@ -114,16 +129,14 @@ static void consume(int signal_number) {
  * before. */
 HAK_BEHIND bool hak_os_write(int file, const char *text, size_t size, int *error) {
     HAK_KEEP_ERRNO();
-    sigset_t raised, others, pending;
-    sigemptyset(&raised);
-    sigaddset(&raised, SIGPIPE);
-    sigaddset(&raised, SIGXFSZ);
-    sigemptyset(&pending);
-    sigpending(&pending);
+    const sigset_t raised = set_of(bit_of(SIGPIPE) | bit_of(SIGXFSZ));
+    sigset_t others;
+    unsigned long pending = 0;
+    syscall(SYS_rt_sigpending, &pending, sizeof pending);
     pthread_sigmask(SIG_BLOCK, &raised, &others);
     bool written = write_all(file, text, size, error);
     const int number = signal_of(*error);
-    if (number && sigismember(&pending, number) != 1) consume(number);
+    if (number && !(pending & bit_of(number))) consume(number);
     pthread_sigmask(SIG_SETMASK, &others, NULL);
     return written;
 }
@@ -198,7 +211,7 @@ static int open_file(const char *path, int flags) {
 /* True when every user may write to the directory of a path, or the directory is unknown. */
 static bool is_in_public_folder(char *path) {
     struct stat status;
-    char *slash = strrchr(path, '/'), first = slash ? slash[1] : 0;
+    char *slash = hak_last_in(path, '/'), first = slash ? slash[1] : 0;
     if (slash) slash[1] = 0; /* restored below; the stack may be too small for a copy */
     bool is_public = stat(slash ? path : ".", &status) != 0 || (status.st_mode & S_IWOTH) != 0;
     if (slash) slash[1] = first;
@@ -219,7 +232,7 @@ static int open_unless_public_link(char *path, int flags) {
  * second name; else 0. */
 static int error_of_others(const struct stat *status) {
     if (S_ISCHR(status->st_mode)) return 0;
-    if (status->st_uid != geteuid()) return EPERM;
+    if (status->st_uid != (uid_t)syscall(SYS_geteuid)) return EPERM;
     return S_ISREG(status->st_mode) && status->st_nlink > 1 ? ELOOP : 0;
 }
 
@@ -230,7 +243,8 @@ static int prepare(int file, char *path, bool truncates) {
     if (fstat(file, &status) != 0) return errno;
     const int wrong = error_of_others(&status);
     if (HAK_UNLIKELY(wrong != 0) && is_in_public_folder(path)) return wrong;
-    if (S_ISREG(status.st_mode)) return !truncates || ftruncate(file, 0) == 0 ? 0 : errno;
+    if (S_ISREG(status.st_mode))
+        return !truncates || syscall(SYS_ftruncate, file, (off_t)0) == 0 ? 0 : errno;
     return S_ISCHR(status.st_mode) || S_ISFIFO(status.st_mode) ? 0 : EINVAL;
 }
 

@@ -294,16 +294,20 @@ unsigned hak_os_thread_id(void) {
     return (unsigned)syscall(SYS_gettid);
 }
 
+static HAK_NEXT bool read_limit(int which, struct rlimit *limit) {
+    return syscall(SYS_prlimit64, 0, which, NULL, limit) == 0;
+}
+
 HAK_NEXT size_t hak_os_address_limit(void) {
     HAK_KEEP_ERRNO();
     struct rlimit limit;
-    return getrlimit(RLIMIT_AS, &limit) == 0 ? (size_t)limit.rlim_cur : SIZE_MAX;
+    return read_limit(RLIMIT_AS, &limit) ? (size_t)limit.rlim_cur : SIZE_MAX;
 }
 
 /* False above the limit on file sizes, where a signal would end the program. */
 static bool may_make_file(size_t size) {
     struct rlimit limit;
-    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur >= size;
+    return read_limit(RLIMIT_FSIZE, &limit) && limit.rlim_cur >= size;
 }
 
 static int memory_file(const char *name, size_t size) {
@@ -317,7 +321,8 @@ static int memory_file(const char *name, size_t size) {
         syscall(SYS_close, file);
         file = moved;
     }
-    if (fchmod(file, 0600) == 0 && syscall(SYS_fallocate, file, 0, (off_t)0, (off_t)size) == 0) {
+    if (syscall(SYS_fchmod, file, 0600) == 0 &&
+        syscall(SYS_fallocate, file, 0, (off_t)0, (off_t)size) == 0) {
         fcntl(file, ADD_SEALS, SEAL_SHRINK | SEAL_GROW | SEAL_SEAL);
         return file;
     }

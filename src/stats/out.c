@@ -91,8 +91,8 @@ void hak_out_number(hak_out_t *out, uint64_t number, unsigned width) {
 void hak_out_print(hak_out_t *out, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    for (const char *end; *format; format = end) {
-        end = strchrnul(format, '%');
+    for (const char *end = format; *format; format = end) {
+        while (*end && *end != '%') end++;
         hak_out_bytes(out, format, (size_t)(end - format));
         if (!*end) break;
         if (end[1] == 's')

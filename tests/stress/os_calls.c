@@ -15,8 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -192,9 +190,6 @@ int fcntl(int file, int command, ...) {
     va_end(more);
     return FAILS() ? -1 : (int)kernel(SYS_fcntl, file, command, argument, 0, 0, 0);
 }
-int fchmod(int file, mode_t mode) {
-    return FAILS() ? -1 : (int)kernel(SYS_fchmod, file, mode, 0, 0, 0, 0);
-}
 int clock_gettime(clockid_t clock, struct timespec *time) {
     return FAILS() ? -1 : (int)kernel(SYS_clock_gettime, clock, (long)time, 0, 0, 0, 0);
 }
@@ -202,9 +197,6 @@ int sched_getcpu(void) {
     unsigned cpu = 0;
     if (FAILS() || kernel(SYS_getcpu, (long)&cpu, 0, 0, 0, 0, 0) != 0) return -1;
     return (int)cpu;
-}
-int getrlimit(__rlimit_resource_t which, struct rlimit *limit) {
-    return FAILS() ? -1 : (int)kernel(SYS_prlimit64, 0, (long)which, 0, (long)limit, 0, 0);
 }
 
 /* These two are libc's own, which find_next() has looked up. */
