@@ -20,7 +20,8 @@
 enum {
     SHIFTED_MAX = 32,
     FEW = 3,          /* blocks of a slab in a row, that cost less as lone ones */
-    APART_MOST = 256, /* blocks that are given as lone ones before the next look for neighbours */
+    APART_FIRST = 8,  /* blocks that are given as lone ones before the next look for neighbours, */
+    APART_MOST = 256, /* ...twice as many each time */
 };
 
 typedef struct {
@@ -125,44 +126,62 @@ static HAK_OUT_OF_LINE unsigned give_share(batch_t *batch, hak_unit_t *slab) {
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && HAK_UNIT_SHIFT == 16,
                "an address has its offset in the unit in the first two bytes");
 
-/* Gives back the `count` blocks before `end`, which are alone in their words, as long as nothing special occurs: the
- * slab of each block is of the bin, was not full and does not become free, and no remote blocks of the bin are on their
- * way, through which a block could already be free. Returns how many are left. Lock held. */
+/* What all lone blocks of a batch have in common. */
+typedef struct {
+    uintptr_t units; /* see hak_units_base */
+    uint64_t by_word;
+    uint16_t mine, most; /* the bin's owner word; the free blocks of a slab with one in use */
+} lone_t;
+
+/* Gives back a block that is alone in its word; `low` points to its address, `high` behind the first two bytes of it.
+ * False, and nothing is done, if give_apart does not serve it. */
+HAK_FAST_PATH bool give_lone(const char *low, const char *high, const lone_t *lone) {
+    uint32_t number; /* of the unit: an address has 48 bits */
+    uint16_t offset; /* in the unit */
+    /* Two loads, since to cut one in two takes more instructions. */
+    memcpy(&number, high, sizeof number);
+    memcpy(&offset, low, sizeof offset);
+    hak_unit_t *slab = hak_unit_by_number(lone->units, number);
+    uint64_t below = offset, w = hak_multiply(&below, lone->by_word), bit = below >> 58;
+    if (HAK_UNLIKELY(!hak_is_equal_16(&slab->owner, lone->mine))) return false;
+    if (!HAKMEM_CHECKS && HAK_UNLIKELY(w * 64 + bit > lone->most))
+        return false; /* else hak_push has looked */
+    uint64_t *bits = hak_slab_bits(slab), word = bits[w];
+    HAK_OPAQUE(bits);
+    if (HAK_UNLIKELY(hak_is_equal_16(&slab->free_count, lone->most))) return false;
+    if (HAK_UNLIKELY(word == 0)) {
+        if (slab->free_count == 0) return false;
+        uint64_t words = slab->words_free;
+        hak_set_bit(&words, w);
+        slab->words_free = words;
+    }
+    if (HAK_UNLIKELY(hak_set_bit(&word, bit))) return false;
+    bits[w] = word;
+    slab->free_count++;
+    HAK_COUNT_BLOCKS(hak_owner_class(lone->mine), HAK_CALL_SS_LOCAL, 1);
+    return true;
+}
+
+/* Gives back the `count` blocks before `end`, an even number of them, which are alone in their words, as long as nothing
+ * special occurs: the slab of each block is of the bin, was not full and does not become free, and no remote blocks of
+ * the bin are on their way, through which a block could already be free. Returns how many are left. Lock held. */
 static HAK_OUT_OF_LINE size_t give_apart(void *const *end, size_t count, uint16_t mine,
                                          const hak_class_t *info) {
-    const uint64_t by_word = (uint64_t)info->reciprocal << 26;
-    const uint16_t most = (uint16_t)(info->count - 1u);
-    const uintptr_t units = hak_units_base();
+    enum { STEP = sizeof *end };
+    const lone_t lone = {hak_units_base(), (uint64_t)info->reciprocal << 26, mine,
+                         (uint16_t)(info->count - 1u)};
     const char *const low = (const char *)end, *high = low + 2;
-    intptr_t next = -(intptr_t)count;
+    intptr_t at = -(intptr_t)(count * STEP);
     HAK_OPAQUE(high);
-    for (; next != 0; next++) {
-        uint32_t number; /* of the unit: an address has 48 bits */
-        uint16_t offset; /* in the unit */
-        HAK_OPAQUE(next);
-        /* Two loads, since to cut one in two takes more instructions. */
-        memcpy(&number, high + next * 8, sizeof number);
-        memcpy(&offset, low + next * 8, sizeof offset);
-        hak_unit_t *slab = hak_unit_by_number(units, number);
-        uint64_t below = offset, w = hak_multiply(&below, by_word), bit = below >> 58;
-        if (HAK_UNLIKELY(!hak_is_equal_16(&slab->owner, mine))) break;
-        if (!HAKMEM_CHECKS && HAK_UNLIKELY(w * 64 + bit > most))
-            break; /* else hak_push has looked */
-        uint64_t *bits = hak_slab_bits(slab), word = bits[w];
-        HAK_OPAQUE(bits);
-        if (HAK_UNLIKELY(hak_is_equal_16(&slab->free_count, most))) break;
-        if (HAK_UNLIKELY(word == 0)) {
-            if (slab->free_count == 0) break;
-            uint64_t words = slab->words_free;
-            hak_set_bit(&words, w);
-            slab->words_free = words;
+    for (; at != 0; at += 2 * STEP) {
+        HAK_OPAQUE(at);
+        if (HAK_UNLIKELY(!give_lone(low + at, high + at, &lone))) break;
+        if (HAK_UNLIKELY(!give_lone(low + at + STEP, high + at + STEP, &lone))) {
+            at += STEP;
+            break;
         }
-        if (HAK_UNLIKELY(hak_set_bit(&word, bit))) break;
-        bits[w] = word;
-        slab->free_count++;
-        HAK_COUNT_BLOCKS(hak_owner_class(mine), HAK_CALL_SS_LOCAL, 1);
     }
-    return (size_t)-next;
+    return (size_t)-at / STEP;
 }
 
 /* Sets the bit of a block in its word; false, and *twice, if it is set already. */
@@ -230,6 +249,13 @@ HAK_FAST_PATH void *const *give_near(void *const *first, void *const *end, hak_u
     return next;
 }
 
+/* True when the next block is not behind the last one of its slab, and shares no word of a bitmap with the one behind it.
+ * Cheap: it looks at two addresses. */
+HAK_FAST_PATH bool is_apart(void *const *next, void *const *end, const measure_t *measure) {
+    return next + 1 != end && (uint16_t)(uintptr_t)*next < measure->beyond &&
+           (uintptr_t)next[1] - (uintptr_t)next[0] + measure->stride > 2 * measure->stride;
+}
+
 /* Gives back the next blocks, slab by slab, as long as they are of slabs of the bin that have no remote blocks on their
  * way. Returns the first block that is left, and in *moved a slab that was full or became free: its last blocks were
  * given back, but it still has its old place. `comes`: remote blocks of the bin are on their way. Lock held. */
@@ -240,31 +266,37 @@ static HAK_OUT_OF_LINE void *const *give_own(void *const *next, void *const *end
     const uintptr_t size = info->size;
     const measure_t measure = {(uint64_t)info->reciprocal << 32, size, 64 * size,
                                size * info->count};
-    size_t apart = 1; /* at most so many lone blocks before the next look for neighbours */
+    size_t apart = APART_FIRST; /* at most so many lone blocks before the next look */
+    bool is_special = comes;    /* the next block is not one for give_apart */
     while (next != end) {
-        const uintptr_t unit = (uintptr_t)*next & -(uintptr_t)HAK_UNIT_SIZE;
-        hak_unit_t *slab = hak_unit_by_base(units, unit);
-        if (HAK_UNLIKELY(hak_load_relaxed(&slab->owner) != mine)) break;
-        if (HAK_UNLIKELY(hak_load_relaxed(&slab->remote_words) != 0)) break;
-        void *const *const first = next;
-        next = give_near(first, end, slab, unit, &measure);
-        const unsigned count = (unsigned)(next - first), before = slab->free_count;
-        if (HAK_UNLIKELY(count == 0)) break;
-        slab->free_count = (uint16_t)(before + count);
-        HAK_COUNT_BLOCKS(hak_owner_class(mine), HAK_CALL_SS_LOCAL, count);
-        /* A full slab (before = 0) is in no list; a free one leaves it: one comparison. */
-        if (HAK_UNLIKELY(before - 1 >= info->count - count - 1u)) {
-            *moved = slab;
-            break;
+        if (is_special || !is_apart(next, end, &measure)) {
+            const uintptr_t unit = (uintptr_t)*next & -(uintptr_t)HAK_UNIT_SIZE;
+            hak_unit_t *slab = hak_unit_by_base(units, unit);
+            if (HAK_UNLIKELY(hak_load_relaxed(&slab->owner) != mine)) break;
+            if (HAK_UNLIKELY(hak_load_relaxed(&slab->remote_words) != 0)) break;
+            void *const *const first = next;
+            next = give_near(first, end, slab, unit, &measure);
+            const unsigned count = (unsigned)(next - first), before = slab->free_count;
+            if (HAK_UNLIKELY(count == 0)) break;
+            slab->free_count = (uint16_t)(before + count);
+            HAK_COUNT_BLOCKS(hak_owner_class(mine), HAK_CALL_SS_LOCAL, count);
+            /* A full slab (before = 0) is in no list; a free one leaves it: one comparison. */
+            if (HAK_UNLIKELY(before - 1 >= info->count - count - 1u)) {
+                *moved = slab;
+                break;
+            }
+            is_special = comes;
+            if (count > FEW || comes || end - next < 2) {
+                apart = APART_FIRST;
+                continue;
+            }
         }
-        if (count > FEW || comes) {
-            apart = 1;
-            continue;
-        }
-        apart = hak_min(apart * 2, APART_MOST);
-        const size_t few = hak_min(apart, (size_t)(end - next));
+        const size_t few = hak_min(apart, (size_t)(end - next) & ~(size_t)1);
         next += few;
-        next -= give_apart(next, few, mine, info);
+        const size_t left = give_apart(next, few, mine, info);
+        next -= left;
+        is_special = left != 0;
+        apart = hak_min(apart * 2, APART_MOST);
     }
     return next;
 }

@@ -205,10 +205,11 @@ static void free_0_twice_apart(void) {
     free_0_and_2(0);
 }
 
-/* A block of each of two slabs, and then one of the first that is free already. */
+/* A block of each of two slabs, then one of the first that is free already, and one more of the second: lone blocks are
+ * given two in a turn. */
 static void free_in_turn_again(void) {
-    void *batch[] = {block[1], other[0], block[0]};
-    world_free_batch(0, WORLD_QUAD, batch, 3, 2);
+    void *batch[] = {block[1], other[0], block[0], other[2]};
+    world_free_batch(0, WORLD_QUAD, batch, 4, 2);
 }
 
 /* The second slab is not full. */
@@ -225,6 +226,13 @@ static void free_0_twice_in_turn(void) {
     free_0_locally();
     free_in_turn_again();
     world_free_batch(0, WORLD_QUAD, more, 2, 1);
+}
+
+/* The second slab is not full, so the double free is the second of two lone blocks. */
+static void free_0_twice_among_free(void) {
+    world_free(0, WORLD_QUAD, other[1]);
+    free_0_locally();
+    free_in_turn_again();
 }
 
 #define RULES \
@@ -253,6 +261,10 @@ static const explore_scenario_t scenarios[] = {
     {"a double free in a batch of two slabs in turn, from home",
      prepare_two_slabs,
      {sweep, free_0_twice_in_turn},
+     RULES},
+    {"a double free in a batch of two slabs in turn, both of them listed",
+     prepare_two_slabs,
+     {sweep, free_0_twice_among_free},
      RULES},
     {"a carve where a free block was freed again from afar",
      prepare_freed_again_afar,
