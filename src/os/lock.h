@@ -77,6 +77,10 @@ HAK_FAST_PATH void hak_lock_release(hak_lock_t *lock) {
     hak_gate_leave();
 }
 
+/* For a caller that is inside the gate from before it acquires the lock until after it has released it. */
+HAK_FAST_PATH void hak_lock_acquire_inside(hak_lock_t *lock) { hak_lock_acquire_apart(lock); }
+HAK_FAST_PATH void hak_lock_release_inside(hak_lock_t *lock) { hak_lock_release_apart(lock); }
+
 /* Acquires the lock, and releases it at the end of the enclosing block. */
 #define HAK_HOLD(lock) HAK_HOLD_AS(lock, __LINE__)
 #define HAK_HOLD_AS(lock, line) HAK_HOLD_BY(lock, line)

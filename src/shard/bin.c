@@ -340,9 +340,37 @@ static HAK_BEHIND bool take_out_twice(hak_bin_t *bin, hak_unit_t *slab, const ha
     return lost != 0;
 }
 
+/* Takes the one block that is wanted, as most refills of classes above 4 KiB do: the lowest of the first slab. False, and
+ * nothing is done, where hak_bin_take has more to do than that. */
+HAK_FAST_PATH bool take_one(hak_bin_t *bin, const hak_class_t *info, void **top, bool fresh,
+                            const hak_told_t *told) {
+    hak_unit_t *slab = bin->head;
+    if (!slab || slab->purged || (hak_load_relaxed(&slab->remote_words) & slab->words_free))
+        return false;
+    const unsigned w = hak_lowest_bit(slab->words_free), used = slab->fresh;
+    uint64_t *const word = &hak_slab_bits(slab)[w], rest = *word & (*word - 1);
+    const unsigned index = w * 64 + hak_lowest_bit(*word);
+    if (index >= used) {
+        if (!fresh) return false;
+        slab->fresh = (uint16_t)(index + 1);
+        HAK_ADD_OWNED(&bin->touched, index + 1 - used);
+        HAK_ADD_OWNED(&bin->spare, index - used);
+    } else {
+        HAK_ADD_OWNED(&bin->spare, (size_t)-1);
+    }
+    *word = rest;
+    if (!rest) slab->words_free &= slab->words_free - 1;
+    slab->looked = 0;
+    top[1] = hak_slab_first(slab, info) + (size_t)index * info->size;
+    if (told->zeroed) *told->zeroed = slab->zeroed && index >= used;
+    if (--slab->free_count == 0) list_remove(bin, slab);
+    return true;
+}
+
 unsigned hak_bin_take(hak_bin_t *bin, unsigned class_index, unsigned want, void **top, bool fresh,
                       hak_told_t *told) {
     const hak_class_t *info = &hak_classes[class_index];
+    if (want == 1 && HAK_LIKELY(take_one(bin, info, top, fresh, told))) return 1;
     void **end = top + want;
     unsigned passed_over = 0;
     while (end > top) {

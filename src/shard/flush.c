@@ -390,12 +390,12 @@ static unsigned give(unsigned home, unsigned class_index, void *const *blocks, u
         give_remote(&batch, slab);
     }
     if (batch.next != batch.end) {
-        HAK_TIME_MID(pool_lock, class_index, hak_lock_acquire(&bin->lock));
+        HAK_TIME_MID(pool_lock, class_index, hak_lock_acquire_inside(&bin->lock));
         hak_bin_count(home, class_index, HAK_SHARD_LOCKS, 1);
         give_locked(&batch, bin, mine, &hold);
         put_down(bin, &hold);
         hak_bin_look_at_spare(bin, home, class_index);
-        hak_lock_release(&bin->lock);
+        hak_lock_release_inside(&bin->lock);
     }
     if (batch.remote) hak_add_relaxed(&hak_bin_rare(home, class_index)->remote, batch.remote);
     if (HAK_UNLIKELY(hold.released != NULL))

@@ -197,7 +197,7 @@ static unsigned take_locked(request_t *request, hak_bin_t *bin, unsigned shard, 
         if (shard != request->home) hak_bin_count_in(figures, class_index, HAK_SHARD_PROBED, taken);
         if (HAK_UNLIKELY(warm != NULL)) hak_warm_prefill(warm, bin);
     }
-    hak_lock_release(&bin->lock);
+    hak_lock_release_inside(&bin->lock);
     if (HAK_UNLIKELY(released != NULL)) hak_slab_release_list(released, shard, class_index, true);
     hak_gate_leave();
     return taken;
@@ -211,7 +211,7 @@ static unsigned take_from(request_t *request, unsigned shard, what_t what) {
                                     : may_give(shard, class_index);
     if (!may) return 0;
     hak_gate_enter();
-    HAK_TIME_MID(pool_lock, class_index, hak_lock_acquire(&bin->lock));
+    HAK_TIME_MID(pool_lock, class_index, hak_lock_acquire_inside(&bin->lock));
     return take_locked(request, bin, shard, what);
 }
 
@@ -239,7 +239,7 @@ static unsigned take_from_new(request_t *request, hak_unit_t *const *slabs, unsi
     bool logs = hak_option(HAK_OPTION_TINY_PAGEBOX_LOG) != 0;
     for (unsigned i = 0; HAK_UNLIKELY(logs) && i < count; i++)
         hak_bin_log_hand_over("acquire", slabs[i], class_index);
-    HAK_TIME_MID(pool_lock, class_index, hak_lock_acquire(&bin->lock));
+    HAK_TIME_MID(pool_lock, class_index, hak_lock_acquire_inside(&bin->lock));
     for (unsigned i = 0; i < count; i++) hak_bin_adopt(bin, home, class_index, slabs[i]);
     return take_locked(request, bin, home, ANY);
 }
