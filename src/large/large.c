@@ -11,13 +11,11 @@
 #include "options/options.h"
 #include "os/numa_topology.h"
 #include "pool/pool.h"
-#include "pool/purge.h"
 #include "region/region.h"
 
 enum {
     PUBLISH_GRAINS = 1024, /* 4 MiB: how far the cheap sum may be off, for each heap */
     SEARCH_MOST = 15,      /* other heaps that are searched before fresh memory is touched */
-    UNMAPPED_MOST = 4,     /* superslabs that a purge of a heap unmaps, if there are to spare */
     OWN_LOOKS = 64,        /* superslabs that a free looks at to purge as much as it frees */
     BLOCK_LEAST = HAK_UNIT_GRAINS + 1,           /* grains of a block */
     BLOCK_MOST = HAK_LARGE_MAX / HAK_GRAIN_SIZE, /* the same */
@@ -425,9 +423,7 @@ bool hak_large_resize(void *block, size_t size) {
 static bool purge_heap(hak_heap_t *heap, uint32_t delay_ms, hak_budget_t *budget, size_t *bytes) {
     const unsigned merged = waits(heap) ? drain_all(heap) : 0;
     const bool is_idle = hak_load_relaxed(&heap->idle) != 0;
-    const size_t purged = hak_heap_purge(heap, delay_ms, budget);
-    if (purged && hak_pool_has_spare()) hak_pool_unmap_spare(UNMAPPED_MOST);
-    *bytes += purged;
+    *bytes += hak_heap_purge(heap, delay_ms, budget);
     const bool is_done = !hak_budget_is_spent(budget);
     hak_budget_look(budget, is_idle + merged);
     HAK_HOLD(&heap->lock);

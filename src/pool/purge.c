@@ -14,7 +14,6 @@ enum {
     EPOCH_EVENTS = 1024,
     SPARE_UNITS = 512, /* 32 MiB of free addresses that stay mapped in any case */
     REFUSED_MAX = 64,  /* superslabs that the kernel refuses to unmap, in one call */
-    SPARE_LOOKS = 32,  /* wholly free superslabs that are examined for one without pages */
 };
 
 /* Under the lock. */
@@ -148,8 +147,9 @@ HAK_BEHIND size_t hak_pool_unmap_free(void) {
     return bytes;
 }
 
-/* Exact under the lock. */
-bool hak_pool_has_spare(void) {
+/* True when the mapped units are more than twice the units in use, plus SPARE_UNITS: the heap was
+ * larger once. Under the lock. */
+static bool has_addresses_to_spare(void) {
     size_t units = hak_pool_superslabs() * hak_superslab_units();
     return units > 2 * hak_load_relaxed(&hak_pool_stats.used_units) + SPARE_UNITS;
 }
@@ -279,7 +279,7 @@ static unsigned purge_superslab(hak_superslab_t *super, unsigned *splits, hak_bu
     else
         hak_lists_put_first(super);
     bool is_clean = super->free == hak_all_units() && !super->dirty;
-    if (is_clean && (hak_pool_has_spare() || hak_region_refuses_huge(super))) unmap(super);
+    if (is_clean && (has_addresses_to_spare() || hak_region_refuses_huge(super))) unmap(super);
     return units;
 }
 
@@ -289,25 +289,6 @@ static bool in_a_round(bool all) {
     if (round_is_due()) epoch.is_open = true;
     if (allowed && (all || epoch.is_open)) epoch.round = epoch.count;
     return allowed && (all || epoch.is_open);
-}
-
-/* Unmaps a superslab that is wholly free and has no pages, if there are addresses to spare. False when there are none,
- * or no such superslab is among the first of the node. */
-static HAK_BEHIND bool unmap_spare(const hak_lists_t *lists) {
-    HAK_HOLD(&hak_pool_lock);
-    hak_superslab_t *super = lists->by_span[hak_superslab_units()];
-    if (!hak_pool_has_spare()) return false;
-    for (unsigned looks = 0; super && !super->kept && looks < SPARE_LOOKS;
-         looks++, super = super->next)
-        if (!super->dirty) return unmap(super) == HAK_REGION_UNMAPPED;
-    return false;
-}
-
-HAK_BEHIND unsigned hak_pool_unmap_spare(unsigned most) {
-    unsigned unmapped = 0;
-    for (unsigned node = 0; node < hak_nodes(); node++)
-        while (unmapped < most && unmap_spare(&hak_lists[node])) unmapped++;
-    return unmapped;
 }
 
 size_t hak_pool_purge_piece(uint32_t delay_ms, bool all, hak_budget_t *budget) {
@@ -329,9 +310,6 @@ size_t hak_pool_purge_piece(uint32_t delay_ms, bool all, hak_budget_t *budget) {
         hak_lock_let_fork_in(&hak_pool_lock);
     }
     if (!hak_budget_is_spent(budget) && refused < most_refused) epoch.is_open = false;
-    const bool has_spare = hak_pool_has_spare();
     hak_lock_release(&hak_pool_lock);
-    if (HAK_UNLIKELY(has_spare) && !hak_budget_is_spent(budget))
-        hak_budget_look(budget, hak_pool_unmap_spare(budget->looks));
     return purged;
 }

@@ -17,14 +17,6 @@ void hak_pool_set_purge_watcher(hak_purge_pages_watcher_t watcher);
  * when there are no rounds. */
 uint64_t hak_pool_round_ms(void);
 
-/* True when the mapped units are more than twice the units in use, plus 32 MiB: the heap was larger once. A hint
- * without the lock. */
-bool hak_pool_has_spare(void);
-
-/* Unmaps up to `most` superslabs that are wholly free and have no pages, as long as that is so. Returns how many. They
- * come from large heaps, which have purged them, or were free before that was so. */
-unsigned hak_pool_unmap_spare(unsigned most);
-
 /* Unmaps wholly free superslabs, except those that the region keeps mapped. For a process whose
  * address space is limited. Returns bytes. */
 size_t hak_pool_unmap_free(void);

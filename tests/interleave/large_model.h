@@ -156,8 +156,6 @@ void hak_fine_add_stats(size_t *count, size_t *bytes) { (void)count, (void)bytes
 
 static hak_pool_lender_t borrow;
 void hak_pool_set_lender(hak_pool_lender_t lender) { borrow = lender; }
-bool hak_pool_has_spare(void) { return false; }
-unsigned hak_pool_unmap_spare(unsigned most) { return (void)most, 0; }
 void hak_region_prepare(void) {}
 uint64_t hak_os_now_ns(void) { return 0; } /* of the debug build's times, which are off */
 void hak_pool_prefault(char *start, size_t size, int level) {

@@ -263,36 +263,6 @@ static void short_stretches_are_not_forgotten(void **state) {
     unit_child(pieces_pass_short_stretches, NULL, SECONDS, "pieces");
 }
 
-/* ---- addresses ---- */
-
-/* What is mapped, and what may be: twice what is in use, and 32 MiB. */
-static void fill_and_empty(const void *unused) {
-    enum { MOST = 200, SPARE = 32 << 20 };
-    static char *blocks[MOST];
-    const size_t before = hak_pool_superslabs() * hak_superslab_size();
-    (void)unused;
-    for (unsigned i = 0; i < MOST; i++) blocks[i] = make(WHOLE / 4 * 3);
-    const size_t full = hak_pool_superslabs() * hak_superslab_size() - before;
-    CHECK(full > 2 * SPARE, "only %zu bytes are mapped", full);
-    for (unsigned i = 0; i < MOST; i++) {
-        drop(blocks[i]);
-        if (i % 10 == 0) purge_large(0);
-    }
-    purge_large(0);
-    const size_t idle = hak_large_idle();
-    purge_pool(0, false);
-    const size_t mapped = hak_pool_superslabs() * hak_superslab_size(),
-                 used = hak_load_relaxed(&hak_pool_stats.used_units) * HAK_UNIT_SIZE;
-    CHECK(idle == 0 && mapped <= 2 * used + SPARE, "%zu bytes are mapped for %zu in use", mapped,
-          used);
-}
-
-/* As those of slabs. */
-static void addresses_go_back(void **state) {
-    (void)state;
-    unit_child(fill_and_empty, NULL, SECONDS, "addresses");
-}
-
 int main(int argc, char **argv) {
     (void)argc;
     unit_need_environment(argv, variables);
@@ -301,7 +271,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test(locked_memory_hides_nothing),
         cmocka_unit_test(a_locked_page_keeps_little),
         cmocka_unit_test(short_stretches_are_not_forgotten),
-        cmocka_unit_test(addresses_go_back),
     };
     return cmocka_run_group_tests_name("large heaps, purges", tests, NULL, NULL);
 }
