@@ -167,13 +167,13 @@ HAK_FAST_PATH bool give_lone(const char *low, const char *high, const lone_t *lo
  * the bin are on their way, through which a block could already be free. Returns how many are left. Lock held. */
 static HAK_OUT_OF_LINE size_t give_apart(void *const *end, size_t count, uint16_t mine,
                                          const hak_class_t *info) {
-    enum { STEP = sizeof *end };
+    enum { STEP = sizeof *end, PAIR = 2 * STEP };
     const lone_t lone = {hak_units_base(), (uint64_t)info->reciprocal << 26, mine,
                          (uint16_t)(info->count - 1u)};
     const char *const low = (const char *)end, *high = low + 2;
     intptr_t at = -(intptr_t)(count * STEP);
     HAK_OPAQUE(high);
-    for (; at != 0; at += 2 * STEP) {
+    for (; at != 0; at += PAIR) {
         HAK_OPAQUE(at);
         if (HAK_UNLIKELY(!give_lone(low + at, high + at, &lone))) break;
         if (HAK_UNLIKELY(!give_lone(low + at + STEP, high + at + STEP, &lone))) {
