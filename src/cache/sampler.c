@@ -73,9 +73,7 @@ HAK_COMMON void hak_sampler_reset(hak_cache_t *cache) {
         sampler->shares[i] = (hak_magazine_t){.top = (void **)(uintptr_t)&empty_slot};
 }
 
-HAK_BEHIND void hak_sampler_seed(const hak_cache_t *cache) {
-    hak_sampler_of(cache)->random = hak_os_random();
-}
+HAK_BEHIND void hak_sampler_seed(hak_sampler_t *sampler) { sampler->random = hak_os_random(); }
 
 /* A leak report alone is about every block. */
 HAK_BEHIND void hak_sampler_begin(hak_cache_t *cache) {
@@ -87,7 +85,7 @@ HAK_BEHIND void hak_sampler_begin(hak_cache_t *cache) {
     hak_sampler_t *sampler = hak_sampler_of(cache);
     memset(sampler, 0, sizeof *sampler);
     hak_sampler_reset(cache);
-    hak_sampler_seed(cache);
+    hak_sampler_seed(sampler);
     cache->unguarded = !hak_sampler_has(HAK_SAMPLER_GUARD);
     for (unsigned i = 0; i <= HAK_SMALL_MAX / 8; i++)
         cache->route[i] = (uint16_t)(HAK_SAMPLER_AT + (hak_class_by_8[i] << HAK_MAGAZINE_SHIFT));

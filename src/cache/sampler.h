@@ -70,7 +70,7 @@ void hak_sampler_begin(hak_cache_t *cache);
 
 /* Draws a new state of the generator. The present distances stay: a part of each is counted in a share, where a handler
  * may have interrupted a pop. */
-void hak_sampler_seed(const hak_cache_t *cache);
+void hak_sampler_seed(hak_sampler_t *sampler);
 
 /* Counts a call for a block of a class whose blocks have `size` bytes, or of `size` bytes of LARGE. True:
  * it is to be sampled. */

@@ -44,7 +44,8 @@ void hak_thread_forsake(void);
 HAK_FAST_PATH void hak_thread_seed(const hak_cache_t *cache) {
     hak_quarantine_t *quarantine = hak_load_relaxed(&cache->quarantine);
     if (HAK_UNLIKELY(quarantine != NULL)) hak_random_seed(&quarantine->random);
-    if (HAK_UNLIKELY(cache->has_sampler)) hak_sampler_seed(cache);
+    hak_sampler_t *sampler = hak_sampler_of(cache);
+    if (HAK_UNLIKELY(sampler != NULL)) hak_sampler_seed(sampler);
 }
 
 /* Gives back the blocks that a cache holds on the hardened path. Called by its thread. */
