@@ -42,10 +42,10 @@
 
 #include "base/base.h"
 #include "large/extent.h"
+#include "large/part.h"
 #include "large/recent.h"
 #include "meta/lazy_table.h"
 #include "os/lock.h"
-#include "pool/purge_budget.h"
 #include "region/superslab.h"
 #include "region/superslab_list.h"
 #include "shard/shard.h"
@@ -118,15 +118,6 @@ unsigned hak_heap_open(unsigned number);
 /* The length in grains that a word `large` holds. */
 HAK_FAST_PATH size_t hak_large_length(uint32_t run) { return run >> 5; }
 
-/* A stretch of grains within one superslab. */
-typedef struct {
-    hak_superslab_t *super;
-    unsigned first, count;
-} hak_part_t;
-
-/* The first part of the *left grains at *at; then moves *at behind it. False at the end. */
-bool hak_part_next(char **at, size_t *left, hak_part_t *part);
-
 /* All under the lock of the heap. */
 
 /* Free grains that were just taken out of the extents become used and touched. False
@@ -146,12 +137,26 @@ bool hak_heap_grow(unsigned number, size_t least, size_t grains);
 /* Gives one wholly free superslab to the pool; false when there is none. */
 bool hak_heap_lend(hak_heap_t *heap);
 
-/* Purges grains that have been free for `delay_ms`, as far as the budget goes; returns bytes. Takes the
- * lock itself. */
-size_t hak_heap_purge(hak_heap_t *heap, uint32_t delay_ms, hak_budget_t *budget);
+/* ---- For heap_purge.c ---- */
 
-/* Looks for sparse memory, if a look was requested because the heap has fallen by half. Sparse memory was in blocks of
- * which the program used few pages. All grains of a freed block count as touched, so its memory would be kept as a
- * whole; later blocks begin at other places in it, and in time all of its pages would be resident. Purges superslabs in
- * which fewer than half of the idle grains are resident, whatever their age. Returns bytes. Takes the lock itself. */
-size_t hak_heap_purge_sparse(hak_heap_t *heap, hak_budget_t *budget);
+/* Grains: 4 MiB. When a heap has fallen by so much, its first look for sparse memory is due. */
+enum { HAK_SPARSE_FIRST = 4 << 8 };
+
+HAK_FAST_PATH size_t hak_heap_sparse_due(const hak_heap_t *heap) {
+    return heap->sparse_due ? heap->sparse_due : HAK_SPARSE_FIRST;
+}
+
+/* Grains that are taken out of the extents become used. */
+HAK_FAST_PATH void hak_heap_set_used(hak_heap_t *heap, const hak_part_t *part) {
+    if (part->super->used_grains == 0) HAK_ADD_OWNED(&heap->lent, -(size_t)1);
+    part->super->used_grains = (uint16_t)(part->super->used_grains + part->count);
+}
+
+/* As hak_heap_free, but no look for sparse memory is requested. */
+void hak_heap_give(hak_heap_t *heap, char *start, size_t grains);
+
+/* A superslab whose grains are all free and out of the extents leaves the heap. */
+void hak_heap_send_back(hak_heap_t *heap, hak_superslab_t *super);
+
+/* A superslab with idle grains, which became free at `now` in milliseconds, becomes the newest in the list. */
+void hak_heap_append_dirty(hak_heap_t *heap, hak_superslab_t *super, uint64_t now);

@@ -6,7 +6,7 @@
 #include "base/bits.h"
 #include "debug/timing.h"
 #include "large/fine_grain.h"
-#include "large/heap.h"
+#include "large/heap_purge.h"
 #include "large/waiting.h"
 #include "options/options.h"
 #include "os/numa_topology.h"

@@ -10,7 +10,7 @@
 #include "explore.h"
 #include "gates.h"
 #include "large/fine_grain.h"
-#include "large/heap.h"
+#include "large/heap_purge.h"
 #include "memory.h"
 #include "meta/meta.h"
 #include "options/options.h"

@@ -65,7 +65,7 @@ GROUPS = {
         ],
     ),
     "superslab_owner": (
-        "src/large/heap.c src/large/extent.[ch] src/meta/lazy_table.c src/region/superslab_list.c",
+        "src/large/heap*.c src/large/part.[ch] src/large/extent.[ch] src/meta/lazy_table.c src/region/superslab_list.c",
         ["tests/interleave/superslab_owner.c"],
         [],
     ),

@@ -5,7 +5,7 @@
 #include "unit.h"
 
 #include "cache/cache.h"
-#include "large/heap.h"
+#include "large/heap_purge.h"
 #include "meta/area.h"
 #include "shard/bin.h"
 #include "shard/warm_slab.h"
