@@ -7,11 +7,10 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "alloc_names.h"
 #include "check.h"
+#include "child.h"
 
 enum { BLOCKS = 50, SIZE = 100, MOST_FAULTS = 2000 };
 
@@ -86,36 +85,13 @@ static uint64_t places(void) {
     return sum;
 }
 
-static void *places_in_thread(void *sum) {
-    *(uint64_t *)sum = places();
-    return NULL;
-}
-
 /* In a thread, which gets a cache that waits for one. */
-static uint64_t places_of_thread(void) {
-    pthread_t thread;
-    uint64_t sum = 0;
-    CHECK(pthread_create(&thread, NULL, places_in_thread, &sum) == 0, "no thread");
-    pthread_join(thread, NULL);
-    return sum;
-}
+static uint64_t places_of_thread(void) { return number_in_thread(places); }
 
 /* Children of one process place their blocks each in another way. */
 static void test_forks(uint64_t (*find)(void)) {
-    uint64_t sums[2];
     API(free)(API(malloc)(SIZE));
-    for (int i = 0; i < 2; i++) {
-        int ends[2];
-        CHECK(pipe(ends) == 0, "no pipe");
-        const pid_t child = fork();
-        if (!child) {
-            const uint64_t sum = find();
-            _exit(write(ends[1], &sum, sizeof sum) != sizeof sum);
-        }
-        CHECK(child > 0 && read(ends[0], &sums[i], sizeof *sums) == sizeof *sums, "no child");
-        waitpid(child, NULL, 0);
-    }
-    CHECK(sums[0] != sums[1], "two children place their blocks alike");
+    CHECK(number_in_child(find) != number_in_child(find), "two children place their blocks alike");
 }
 
 enum { MANY = 20000, PARTS = 60, PART = 60000 };

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/prctl.h>
@@ -90,4 +91,39 @@ unsigned child_share(unsigned count, unsigned (*part)(unsigned index, unsigned c
         sum += (unsigned)WEXITSTATUS(status);
     }
     return sum;
+}
+
+uint64_t number_in_child(uint64_t (*find)(void)) {
+    int ends[2];
+    uint64_t number = 0;
+    CHECK(pipe(ends) == 0, "no pipe");
+    const pid_t child = fork();
+    if (!child) {
+        number = find();
+        _exit(write(ends[1], &number, sizeof number) != sizeof number);
+    }
+    close(ends[1]);
+    CHECK(child > 0 && read(ends[0], &number, sizeof number) == sizeof number, "no child");
+    waitpid(child, NULL, 0);
+    close(ends[0]);
+    return number;
+}
+
+struct finder {
+    uint64_t (*find)(void);
+    uint64_t number;
+};
+
+static void *find_in_thread(void *finder) {
+    struct finder *of = finder;
+    of->number = of->find();
+    return NULL;
+}
+
+uint64_t number_in_thread(uint64_t (*find)(void)) {
+    struct finder finder = {.find = find};
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, find_in_thread, &finder) == 0, "no thread");
+    pthread_join(thread, NULL);
+    return finder.number;
 }

@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct child_end {
     bool in_time;      /* false: it was still running and was killed */
@@ -19,6 +20,10 @@ void child_run(void (*body)(const void *context), const void *context, unsigned 
 /* The same, and fails this test with the child's words unless it ended with 0. */
 void child_must_succeed(void (*body)(const void *context), const void *context, unsigned seconds,
                         const char *what);
+
+/* What find() returns in a child that is forked here, and in a thread that is started here. */
+uint64_t number_in_child(uint64_t (*find)(void));
+uint64_t number_in_thread(uint64_t (*find)(void));
 
 /* Calls part(0, count) to part(count - 1, count) at once, in a process each, and returns the sum of
  * what they return: failures, at most 255 each. For rows that mostly wait. */

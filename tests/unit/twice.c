@@ -198,16 +198,21 @@ static void out_of_a_flush(const void *unused) {
     check_slab(slab);
 }
 
-/* The take drains the bin, and so finds that a block of the slab that it takes from was freed twice. */
+/* Of a slab of four free blocks that belongs to `home`, one was freed again from afar: a take drains the bin, and finds
+ * that. Returns the slab. */
+static const hak_unit_t *free_one_twice(unsigned home) {
+    void *blocks[4];
+    CHECK(hak_shard_take(home, FOUR, 4, top, NULL) == 4, "no slab of four blocks");
+    memcpy(blocks, top + 1, sizeof blocks);
+    void *again = blocks[0];
+    hak_shard_flush(home, FOUR, blocks, 4);
+    hak_shard_flush(AWAY, FOUR, &again, 1);
+    return slab_of(again);
+}
+
 static void out_of_a_take(const void *unused) {
     (void)unused;
-    void *blocks[4];
-    CHECK(hak_shard_take(HOME, FOUR, 4, top, NULL) == 4, "no slab of four blocks");
-    memcpy(blocks, top + 1, sizeof blocks);
-    const hak_unit_t *slab = slab_of(blocks[0]);
-    void *again = blocks[0];
-    hak_shard_flush(HOME, FOUR, blocks, 4);
-    hak_shard_flush(AWAY, FOUR, &again, 1);
+    const hak_unit_t *slab = free_one_twice(HOME);
     jump_at_a_report();
     if (sigsetjmp(back, 1) == 0) {
         hak_shard_take(HOME, FOUR, 2, top, NULL);
@@ -220,14 +225,8 @@ static void out_of_a_take(const void *unused) {
 /* The same by a thread without a cache, which takes from a depot that is empty: one block is in its hands. */
 static void out_of_a_get(const void *unused) {
     (void)unused;
-    void *blocks[4];
     hak_depot_set_share(SHARE, true);
-    CHECK(hak_shard_take(CALLER, FOUR, 4, top, NULL) == 4, "no slab of four blocks");
-    memcpy(blocks, top + 1, sizeof blocks);
-    const hak_unit_t *slab = slab_of(blocks[0]);
-    void *again = blocks[0];
-    hak_shard_flush(CALLER, FOUR, blocks, 4);
-    hak_shard_flush(AWAY, FOUR, &again, 1);
+    const hak_unit_t *slab = free_one_twice(CALLER);
     jump_at_a_report();
     if (sigsetjmp(back, 1) == 0) {
         hak_depot_get(FOUR);
