@@ -177,16 +177,16 @@ static work_t *become_owner(void) {
     return hak_cas_acquire(&owner, &none, hak_os_thread()) ? work : NULL; /* partner: leave */
 }
 
-/* The same, once the present owner has left. NULL if that takes too long, or if the owner waits for the caller: in a
+/* The same, once the present owner has left. False if that takes too long, or if the owner waits for the caller: in a
  * signal handler that has interrupted the owner, and in a thread that has closed the gate. */
-static HAK_BEHIND work_t *become_next_owner(void) {
-    work_t *work = become_owner();
-    for (unsigned tries = OWNER_PATIENCE_MS; !work && tries && !hak_gate_is_mine(); tries--) {
+static HAK_BEHIND bool become_next_owner(void) {
+    bool is_owner = become_owner() != NULL;
+    for (unsigned tries = OWNER_PATIENCE_MS; !is_owner && tries && !hak_gate_is_mine(); tries--) {
         if (hak_load_relaxed(&owner) == hak_os_thread()) break;
         hak_os_sleep_ms(1);
-        work = become_owner();
+        is_owner = become_owner() != NULL;
     }
-    return work;
+    return is_owner;
 }
 
 static void leave(void) {
@@ -466,7 +466,7 @@ void hak_purge_round(uint32_t delay_ms) {
 }
 
 static size_t purge_all(hak_cache_t *cache) {
-    const bool is_owner = become_next_owner() != NULL;
+    const bool is_owner = become_next_owner();
     if (cache) hak_cache_flush_all(cache);
     pass_t pass = begin(CACHES, 0, HAK_SPARSE_ALL);
     size_t purged = all_of(&pass, HAK_BUDGET_ALL);
