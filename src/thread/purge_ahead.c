@@ -46,7 +46,7 @@ enum {
     PART = 64,                /* of the recent peak */
     MISSED_PART = 2,          /* of memory in use */
     SOFT_PART = 16,           /* of LIMIT_SOFT, which a swing must not cross */
-    FALL_PART = 8,            /* of what is gone: when no more is left, a heap is emptied */
+    EMPTY_PART = 8,           /* of what is committed: when less is in use, a heap is emptied */
     MORE_PART = 8,     /* of what may be kept: a heap that has no more pages need not be emptied */
     NEAR_PART = 8,     /* of a fall: memory in use that moves by less stays where it is */
     STEP = 512 * 1024, /* less is not worth a piece, and is kept in any case */
@@ -223,9 +223,10 @@ void hak_purge_ahead_look(uint64_t now_ms) {
                   hak_min(ahead.missed, used / MISSED_PART);
     if (hak_option(HAK_OPTION_PURGE_DELAY_MS) == 0) most = STEP;
     hak_store_relaxed(&ahead.kept, soft ? hak_min(most, soft / SOFT_PART) : most);
-    const bool has_more = hak_commit_bytes() > most + most / MORE_PART;
-    hak_store_relaxed(&ahead.falls,
-                      used == ahead.low && ahead.fallen / FALL_PART > used && has_more);
+    const size_t committed = hak_commit_bytes();
+    const bool has_more = committed > most + most / MORE_PART;
+    const bool is_lowest = ahead.fallen != 0 && used == ahead.low;
+    hak_store_relaxed(&ahead.falls, is_lowest && used < committed / EMPTY_PART && has_more);
     hak_store_relaxed(&ahead.rests, ahead.rested != 0);
 }
 

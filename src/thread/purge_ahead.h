@@ -7,7 +7,8 @@
  * slightly out of date. */
 size_t hak_purge_ahead_excess(void);
 
-/* Most of what was in use is gone, it still falls, and more has pages than may be kept, as far as the last look has seen. */
+/* What is in use still falls, and is a small part of what is committed, which is more than may be kept; as far as the last
+ * look has seen. */
 bool hak_purge_ahead_falls(void);
 
 /* True when, at the last look, memory in use had stayed about the same for PURGE_DELAY_MS and had not risen since: then

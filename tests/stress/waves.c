@@ -3,7 +3,8 @@
  *     waves [MiB]
  *
  * So many MiB in blocks of 512 bytes are allocated and freed six times in order; in another process
- * twice at random. The first fall gives nearly all of them back, since it may be the last one. What comes
+ * twice at random, and in a third process once at random, with a rest before the last ones. The first fall
+ * gives nearly all of them back, since it may be the last one. What comes
  * back with the second wave comes in huge pages where that of the first one did, but for those that a slow
  * first fall gave back in parts. All later waves together fault at most three times as often as the first one;
  * time does not pass for them. */
@@ -16,7 +17,7 @@
 #include "proc.h"
 
 enum { SIZE = 512, WAVES = 6, KEPT_PART = 8, HUGE_PART = 4, HUGE_KIB = 2048, PAGE_KIB = 4 };
-enum { RANDOM_WAVES = 2, SECONDS = 50 };
+enum { RANDOM_WAVES = 2, REST_WAVES = 1, REST_PART = 200, REST_MS = 700, SECONDS = 50 };
 
 /* Faults on this machine so far that found no free huge page, where one was wanted. */
 static size_t fallbacks(void) {
@@ -32,7 +33,7 @@ static size_t fallbacks(void) {
 
 static void **blocks;
 static size_t bytes, count;
-static bool at_random;
+static bool at_random, rests; /* longer than PURGE_DELAY_MS */
 
 static long rise(void) {
     long before = proc_minor_faults();
@@ -47,12 +48,16 @@ static long rise(void) {
 static void fall(void) {
     struct rng rng = rng_make(count);
     if (at_random) rng_shuffle(&rng, blocks, count);
-    for (size_t i = 0; i < count; i++) API(free)(blocks[i]);
+    for (size_t i = 0; i < count; i++) {
+        if (rests && i == count - count / REST_PART) proc_sleep_ms(REST_MS);
+        API(free)(blocks[i]);
+    }
 }
 
 static void check(const void *context) {
     const int waves = *(const int *)context;
-    at_random = waves == RANDOM_WAVES;
+    at_random = waves <= RANDOM_WAVES;
+    rests = waves == REST_WAVES;
     blocks = mmap(NULL, count * sizeof *blocks, PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     CHECK(blocks != MAP_FAILED, "no table");
@@ -80,12 +85,13 @@ static void check(const void *context) {
 }
 
 int main(int argc, char **argv) {
-    const int in_order = WAVES, random = RANDOM_WAVES;
+    const int in_order = WAVES, random = RANDOM_WAVES, with_rest = REST_WAVES;
     bytes = argument(argc, argv, 1, 500) << 20;
     count = bytes / SIZE;
     watchdog(2 * SECONDS, "waves");
     require_hakmem();
     child_must_succeed(check, &in_order, SECONDS, "waves in order");
     child_must_succeed(check, &random, SECONDS, "waves at random");
+    child_must_succeed(check, &with_rest, SECONDS, "a wave with a rest");
     return 0;
 }
