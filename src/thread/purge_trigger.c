@@ -2,10 +2,9 @@
  *
  * There is one kind of work, a piece. Three do pieces: slow calls of malloc and free, the helper thread
  * (helper_thread.c), and malloc_trim. A piece first does the work that lower layers have noted
- * (pool/purge_budget.h), then continues a pass. A pass visits everything that can be given back:
- * waiting caches, depots, bins (remote frees, kept empty slabs), large heaps, kept huge mappings,
- * sparse slabs, free units. It is a cursor, so it may stop anywhere and continue later. If memory exceeds
- * a limit, or is due before the next pass (purge_ahead.c, HUGE, ROUND), a pass runs only the stages concerned.
+ * (pool/purge_budget.h), then continues a pass (purge_pass.h), which visits everything that can be given back. A pass
+ * is a cursor, so it may stop anywhere and continue later. Memory that goes back before the next pass (a note of HUGE,
+ * ROUND or SPARSE, and purge_ahead.c) has a pass of its own, with only the stages concerned.
  *
  * | what sets it off                            | which memory                 | by        | bound of a call |
  * |---------------------------------------------|------------------------------|-----------|-----------------|
@@ -40,21 +39,18 @@
  * purges anything. */
 #include "thread/purge_trigger.h"
 
-#include "cache/cpu_depot.h"
+#include "cache/cache.h"
 #include "commit/commit.h"
-#include "large/heap.h"
-#include "large/huge.h"
-#include "large/large.h"
 #include "options/options.h"
-#include "os/cpu.h"
 #include "os/os.h"
 #include "policy/band_cost.h"
 #include "pool/pool.h"
 #include "pool/purge.h"
 #include "shard/shard.h"
 #include "shard/sparse.h"
-#include "thread/purge_ahead.h"
 #include "thread/helper_thread.h"
+#include "thread/purge_ahead.h"
+#include "thread/purge_pass.h"
 #include "thread/thread.h"
 
 enum {
@@ -63,7 +59,6 @@ enum {
     LONG_LOOKS = 256, /* the same for the helper: nobody waits for it */
     PASS_INTERVAL_MS = 250,
     SHORT_DELAY_MS = 2000, /* with a longer delay frees do not give back ahead of time */
-    TRIM_PATIENCE_MS = 1000,
     OWNER_PATIENCE_MS = 1000,
     ADDRESS_BITS = 56,           /* no system gives a process more */
     CALLS_OF_SHORT_PROGRAM = 64, /* with fewer slow calls a helper thread does not pay */
@@ -73,92 +68,13 @@ hak_purge_stats_t hak_purge_stats HAK_OWN_LINE;
 
 static const hak_budget_t of_a_long_piece = {LONG_LOOKS, SIZE_MAX};
 
-/* ---- a pass ---- */
-
-/* The stages of a pass, in their order. HUGE and UNITS are also notes; LARGE_SPARSE is one alone. */
-enum {
-    CACHES = 1,
-    BINS = 2,
-    LARGE = 4,
-    HUGE = HAK_NOTE_HUGE,
-    SPARSE = 16,
-    UNITS = HAK_NOTE_ROUND,
-    WHOLE = 2 * UNITS - 1,
-    LARGE_SPARSE = HAK_NOTE_SPARSE,
-};
-
-typedef struct {
-    unsigned stages;   /* the stages that are left; 0 at the end */
-    unsigned left;     /* caches that may still be emptied */
-    unsigned at;       /* number of the next large heap; HUGE: see hak_kept_purge */
-    hak_walk_t walk;   /* bins and their sparse slabs */
-    uint32_t delay_ms; /* only memory that has been free for so long */
-    hak_sparse_t bins; /* SPARE or ALL: also memory that IDLE leaves for a later look */
-    unsigned
-        patience; /* milliseconds for locks of depots: malloc_trim waits, a piece of a call does not */
-} pass_t;
-
-static pass_t begin(unsigned stages, uint32_t delay_ms, hak_sparse_t bins) {
-    return (pass_t){.stages = stages,
-                    .left = hak_os_cpu_count(),
-                    .delay_ms = delay_ms,
-                    .bins = bins,
-                    .patience = bins == HAK_SPARSE_ALL ? TRIM_PATIENCE_MS : 0};
-}
-
-/* Continues the present stage; true at its end. */
-static bool go_on(pass_t *pass, hak_budget_t *budget, size_t *bytes) {
-    switch (pass->stages & -pass->stages) {
-    case CACHES:
-        if (hak_thread_flush_waiting(&pass->left))
-            return hak_depot_sweep(&pass->walk, pass->bins != HAK_SPARSE_IDLE, &pass->patience,
-                                   budget);
-        hak_budget_look(budget, CALL_LOOKS); /* the blocks may belong to so many slabs */
-        return false;
-    case BINS:
-        return hak_shard_release_piece(&pass->walk, budget);
-    case LARGE:
-        *bytes += hak_large_purge_piece(&pass->at, pass->delay_ms, budget);
-        return pass->at >= HAK_HEAPS_MAX;
-    case LARGE_SPARSE:
-        *bytes += hak_large_purge_sparse_piece(&pass->at, budget);
-        return pass->at >= HAK_HEAPS_MAX;
-    case HUGE:
-        return hak_huge_purge_piece(&pass->at, pass->delay_ms, budget, bytes);
-    case SPARSE:
-        return hak_shard_purge_piece(&pass->walk, pass->bins, pass->delay_ms, budget, bytes);
-    default:
-        *bytes += hak_pool_purge_piece(pass->delay_ms, pass->bins != HAK_SPARSE_IDLE, budget) *
-                  HAK_UNIT_SIZE;
-        return !hak_budget_is_spent(budget);
-    }
-}
-
-/* Continues a pass as far as the budget allows; true at its end. */
-static bool piece_of(pass_t *pass, hak_budget_t *budget, size_t *bytes) {
-    while (pass->stages && !hak_budget_is_spent(budget)) {
-        if (!go_on(pass, budget, bytes)) continue;
-        pass->walk = (hak_walk_t){0};
-        pass->at = 0;
-        pass->stages &= pass->stages - 1;
-    }
-    return !pass->stages;
-}
-
-/* Does the rest of a pass, in pieces of such a length. */
-static size_t all_of(pass_t *pass, hak_budget_t each) {
-    size_t bytes = 0;
-    for (hak_budget_t budget = each; !piece_of(pass, &budget, &bytes);) budget = each;
-    return bytes;
-}
-
 /* ---- the owner, and the notes ---- */
 
 static _Atomic uintptr_t owner HAK_OWN_LINE; /* see above; it orders the accesses of one owner after
                                                 those of the last */
 typedef struct {
-    pass_t pass;  /* the present one */
-    pass_t ahead; /* see get_ahead */
+    hak_purge_pass_t pass;  /* the present one */
+    hak_purge_pass_t ahead; /* see get_ahead */
 } work_t;
 static work_t works[2] HAK_OWN_LINE; /* of owners: see above */
 /* Written in the child of a fork, by its one thread, before it opens the gate. The second also by the thread that ends
@@ -226,7 +142,7 @@ static void make_visits(hak_budget_t *budget) {
 }
 
 static void begin_pass(work_t *work, uint32_t delay_ms, hak_sparse_t bins) {
-    work->pass = begin(WHOLE, delay_ms, bins);
+    work->pass = hak_purge_pass(HAK_PASS_WHOLE, delay_ms, bins);
     hak_store_relaxed(&has_pass, true);
     hak_store_relaxed(&has_hurry, bins != HAK_SPARSE_IDLE);
 }
@@ -259,11 +175,12 @@ static void do_noted(work_t *work, int64_t delay_ms, hak_budget_t *budget) {
     if (delay_ms < 0) return;
     if (notes & HAK_NOTE_GROWN) pay_for_growth(budget);
     if (notes & HAK_NOTE_VISIT) make_visits(budget);
-    notes &= gets_ahead(delay_ms) ? HUGE | UNITS | LARGE_SPARSE : HUGE | UNITS;
+    const unsigned stages = HAK_PASS_HUGE | HAK_PASS_UNITS;
+    notes &= gets_ahead(delay_ms) ? stages | HAK_PASS_LARGE_SPARSE : stages;
     if (notes) {
         size_t bytes = 0;
-        pass_t noted = begin(notes, (uint32_t)delay_ms, HAK_SPARSE_IDLE);
-        if (!piece_of(&noted, budget, &bytes)) hak_budget_note(noted.stages);
+        hak_purge_pass_t noted = hak_purge_pass(notes, (uint32_t)delay_ms, HAK_SPARSE_IDLE);
+        if (!hak_purge_pass_piece(&noted, budget, &bytes)) hak_budget_note(noted.stages);
     }
 }
 
@@ -292,17 +209,18 @@ typedef struct {
 
 /* Gives back the excess, whatever its age. Goes on where the last call ended, so that looks in vain hide nothing behind
  * them; at the end of that pass a new one begins, once. */
-static void get_ahead(pass_t *pass, hak_budget_t *budget) {
+static void get_ahead(hak_purge_pass_t *pass, hak_budget_t *budget) {
     size_t excess = hak_purge_ahead_excess(), most = hak_min(excess, budget->bytes), bytes = 0;
     if (excess == 0) return;
     hak_budget_t some = {budget->looks, most};
     bool is_fixed = hak_option(HAK_OPTION_HUGE_CACHE) >= 0;
-    const unsigned stages = is_fixed ? LARGE | UNITS : LARGE | HUGE | UNITS;
+    const unsigned stages =
+        HAK_PASS_LARGE | HAK_PASS_UNITS | (is_fixed ? 0u : (unsigned)HAK_PASS_HUGE);
     pass->stages &= stages; /* HUGE_CACHE may have been set meanwhile */
     for (bool is_new = false; !is_new && !hak_budget_is_spent(&some);) {
         is_new = !pass->stages;
-        if (is_new) *pass = begin(stages, 0, HAK_SPARSE_SPARE);
-        piece_of(pass, &some, &bytes);
+        if (is_new) *pass = hak_purge_pass(stages, 0, HAK_SPARSE_SPARE);
+        hak_purge_pass_piece(pass, &some, &bytes);
     }
     hak_purge_ahead_gave(bytes);
     hak_budget_look(budget, budget->looks - some.looks);
@@ -351,7 +269,8 @@ static void do_work(work_t *work, const call_t *call, int64_t delay_ms, bool is_
     if (call->is_look && !call->freed && delay_ms >= 0 && hak_shard_may_visit(true))
         hak_shard_visit(&budget); /* a program that only frees has not moved on */
     if (is_ahead) get_ahead(&work->ahead, &budget);
-    if ((call->is_look || hak_load_relaxed(&has_hurry)) && piece_of(&work->pass, &budget, &bytes))
+    if ((call->is_look || hak_load_relaxed(&has_hurry)) &&
+        hak_purge_pass_piece(&work->pass, &budget, &bytes))
         end_pass();
     count_piece(&budget, own);
 }
@@ -444,7 +363,7 @@ static void settle(work_t *work) {
          budget = of_a_long_piece)
         do_noted(work, delay_ms, &budget);
     if (!hak_load_relaxed(&has_hurry)) return;
-    all_of(&work->pass, of_a_long_piece);
+    hak_purge_pass_all(&work->pass, of_a_long_piece);
     end_pass();
 }
 
@@ -460,7 +379,7 @@ void hak_purge_round(uint32_t delay_ms) {
     if (!work) return;
     settle(work);
     begin_pass(work, delay_ms, HAK_SPARSE_IDLE);
-    all_of(&work->pass, of_a_long_piece);
+    hak_purge_pass_all(&work->pass, of_a_long_piece);
     end_pass();
     leave();
 }
@@ -468,11 +387,11 @@ void hak_purge_round(uint32_t delay_ms) {
 static size_t purge_all(hak_cache_t *cache) {
     const bool is_owner = become_next_owner();
     if (cache) hak_cache_flush_all(cache);
-    pass_t pass = begin(CACHES, 0, HAK_SPARSE_ALL);
-    size_t purged = all_of(&pass, HAK_BUDGET_ALL);
+    hak_purge_pass_t pass = hak_purge_pass(HAK_PASS_CACHES, 0, HAK_SPARSE_ALL);
+    size_t purged = hak_purge_pass_all(&pass, HAK_BUDGET_ALL);
     hak_shard_release_idle(); /* this sweep only ages the kept empty slabs, of waiting caches, too */
-    pass = begin(WHOLE - CACHES, 0, HAK_SPARSE_ALL);
-    purged += all_of(&pass, HAK_BUDGET_ALL) + hak_pool_unmap_free();
+    pass = hak_purge_pass(HAK_PASS_WHOLE - HAK_PASS_CACHES, 0, HAK_SPARSE_ALL);
+    purged += hak_purge_pass_all(&pass, HAK_BUDGET_ALL) + hak_pool_unmap_free();
     if (is_owner) leave();
     return purged;
 }
@@ -498,7 +417,7 @@ static HAK_BEHIND void note_again(bool was_owned) {
     const bool was_pressed = was_owned || hak_load_relaxed(&has_hurry);
     if (hak_load_relaxed(&hak_shard_grown)) hak_budget_note(HAK_NOTE_GROWN);
     if (hak_load_relaxed(&hak_shard_visits_due)) hak_budget_note(HAK_NOTE_VISIT);
-    if (was_owned) hak_budget_note(HUGE | UNITS | LARGE_SPARSE);
+    if (was_owned) hak_budget_note(HAK_NOTE_HUGE | HAK_NOTE_ROUND | HAK_NOTE_SPARSE);
     if (was_pressed && soft && hak_commit_bytes() > soft) hak_budget_note(HAK_NOTE_PRESSURE);
 }
 

@@ -95,7 +95,7 @@ GROUPS = {
     "clock": ("src/os/clock.c", ["tests/interleave/clock.c"], []),
     # A CPU on which a read-modify-write is no fence.
     "note": (
-        "src/thread/purge_trigger.c src/pool/purge_budget.[ch] src/base/base.h",
+        "src/thread/purge_trigger.c src/thread/purge_pass.[ch] src/pool/purge_budget.[ch] src/base/base.h",
         ["tests/interleave/note.c"],
         [(r"atomic_signal_fence\(memory_order_seq_cst\)",
           "atomic_thread_fence(memory_order_seq_cst)")],

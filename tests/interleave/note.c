@@ -1,13 +1,19 @@
 /* note.c: explores the notes by which lower layers ask for purge work (the protocol in src/pool/purge_budget.h), on the
- * real src/thread/purge_trigger.c. Loads may see old values: a look at a bit, and the owner's at what the bit stands for.
- * Also a call that would fail beside an owner that has in its hands what the call needs.
+ * real src/thread/purge_trigger.c and purge_pass.c. Loads may see old values: a look at a bit, and the owner's at what
+ * the bit stands for. Also a call that would fail beside an owner that has in its hands what the call needs.
  *
  *   note             every scenario must hold
  *   note --broken    the sources were broken on purpose: some scenario must fail */
 #include "thread/purge_trigger.c" /* its words are its own, and have to be tracked */
 
+#include "cache/cpu_depot.h"
 #include "explore.h"
+#include "large/heap.h"
+#include "large/huge.h"
+#include "large/large.h"
 #include "memory.h"
+#include "os/cpu.h"
+#include "pool/purge.h"
 #include "scenarios.h"
 
 _Atomic uint32_t hak_shard_grown HAK_ALIGNED(64);
