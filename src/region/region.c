@@ -2,16 +2,14 @@
 #include "region/region.h"
 
 #include "base/probe.h"
-#include "meta/area.h"
-#include "meta/verify.h"
-#include "meta/meta.h"
 #include "options/options.h"
 #include "os/os.h"
 #include "os/window.h"
-#include "region/thp_wish.h"
-#include "region/verify.h"
+#include "region/areas.h"
 #include "region/superslab_list.h"
 #include "region/thp.h"
+#include "region/thp_wish.h"
+#include "region/verify.h"
 #include "region/walk.h"
 
 enum {
@@ -20,8 +18,6 @@ enum {
     HOLE_TRIES = 24,      /* skips over a foreign mapping; each is twice as long as the last */
     REFUSALS_MOST = 16,   /* refused windows in one search, until smaller ones are tried */
     HOLES_LOOKED_AT = 32, /* holes that a search for the first of a row looks at */
-    AREAS = 3,            /* of the region: superslabs, slabs, map */
-    HEAD_UNITS = 256,     /* entries of the map for units in front of the heap, in a small window */
     SHORT_LEAST = 256,    /* units, 16 MiB; for a smaller heap addresses are never short */
     SHORT_PART = 32,      /* a heap above this part of the limit packs its blocks */
 };
@@ -39,8 +35,7 @@ static struct {
     hak_unit_t *slabs;       /* constant: by number of the unit */
     size_t first_unit;       /* constant: the number of unit 0 in the map */
     size_t window_end;       /* constant: superslabs that the window has room for */
-    hak_area_t supers_area HAK_ALIGNED(HAK_LINE);
-    hak_area_t slabs_area, map_area;
+    hak_areas_t areas HAK_ALIGNED(HAK_LINE);
     _Atomic size_t carved; /* superslabs below it were handed out, or are holes; anyone reads */
     size_t limit;          /* superslabs carved .. limit-1 are mapped */
     _Atomic size_t mapped; /* number of mapped superslabs; anyone reads */
@@ -48,42 +43,17 @@ static struct {
     hak_superslab_t *unmapped; /* holes that were superslabs, by `next` and `prev` */
 } region;
 
-static const char map_name[] HAK_NEAR = "hakmem: map", heap_name[] HAK_NEAR = "hakmem: heap";
+static const char heap_name[] HAK_NEAR = "hakmem: heap";
 
 /* ---- layout ---- */
 
-static char *after(char *start, size_t records) {
-    return (char *)hak_align_up((uintptr_t)start + hak_area_span(records), HAK_SUPERSLAB_SIZE_MAX);
-}
-
-/* Places the areas one behind the other. The map begins where a superslab could begin. */
 static hak_os_answer_t place(char *window, size_t size) {
-    size_t heap_size = size / 2, units = heap_size >> HAK_UNIT_SHIFT;
-    size_t supers = (units >> hak_map.super_shift) * sizeof(hak_superslab_t);
-    size_t slabs = units * sizeof(hak_unit_t);
-    size_t map =
-        (units + units / 16 + HEAD_UNITS) * sizeof(uint16_t); /* and for the map's own addresses */
-    char *at_supers = window + hak_meta_window_part(size);
-    char *at_slabs = after(at_supers, supers);
-    char *at_map = after(at_slabs, slabs) + HAK_SUPERSLAB_SIZE_MAX - hak_os_page_size();
-    char *heap = after(at_map, map);
-    hak_os_answer_t answer = hak_area_place(&region.supers_area, at_supers, supers, map_name);
-    if (answer == HAK_OS_MAPPED)
-        answer = hak_area_place(&region.slabs_area, at_slabs, slabs, map_name);
-    if (answer == HAK_OS_MAPPED) answer = hak_area_place(&region.map_area, at_map, map, map_name);
-    region.heap = heap;
-    region.supers = (hak_superslab_t *)(void *)region.supers_area.base;
-    region.slabs = (hak_unit_t *)(void *)region.slabs_area.base;
-    region.first_unit = (size_t)(heap - region.map_area.base) >> HAK_UNIT_SHIFT;
-    region.window_end = units >> hak_map.super_shift;
+    hak_os_answer_t answer = hak_areas_place(&region.areas, window, size, &region.heap);
+    region.supers = (hak_superslab_t *)(void *)region.areas.supers.base;
+    region.slabs = (hak_unit_t *)(void *)region.areas.units.base;
+    region.first_unit = (size_t)(region.heap - region.areas.map.base) >> HAK_UNIT_SHIFT;
+    region.window_end = size / 2 >> HAK_UNIT_SHIFT >> hak_map.super_shift;
     return answer;
-}
-
-static void remove_areas(void) {
-    hak_area_remove(&region.map_area);
-    hak_area_remove(&region.slabs_area);
-    hak_area_remove(&region.supers_area);
-    region.heap = NULL;
 }
 
 /* ---- growth ---- */
@@ -113,19 +83,6 @@ static size_t mapped_neighbours(size_t super) {
     return (size_t)(super > 0 && is_mapped(super - 1)) + is_mapped(super + 1);
 }
 
-/* Makes the records of superslabs first .. end - 1 usable. Those of a hole below `first` can be
- * read, too, but nobody writes to them. */
-static HAK_COMMON bool commit_records(size_t first, size_t end) {
-    size_t from = first << hak_map.super_shift, to = end << hak_map.super_shift;
-    size_t map_from = region.first_unit + from, map_to = region.first_unit + to;
-    return hak_area_commit(&region.map_area, map_from * sizeof(uint16_t),
-                           map_to * sizeof(uint16_t)) == HAK_OS_MAPPED &&
-           hak_area_commit(&region.slabs_area, from * sizeof(hak_unit_t),
-                           to * sizeof(hak_unit_t)) == HAK_OS_MAPPED &&
-           hak_area_commit(&region.supers_area, first * sizeof(hak_superslab_t),
-                           end * sizeof(hak_superslab_t)) == HAK_OS_MAPPED;
-}
-
 /* Superslabs first .. first + count - 1 have been mapped. The first touch makes the pages: 2 MiB at
  * a time, where huge pages are requested. */
 static HAK_COMMON void note_mapped(size_t first, size_t count, hak_thp_wish_t wish) {
@@ -148,7 +105,7 @@ static HAK_COMMON hak_os_answer_t extend(size_t first, size_t count, hak_thp_wis
     if (first + count > region.window_end) return HAK_OS_REFUSED;
     hak_os_answer_t answer = hak_os_map_at(start, count * hak_superslab_size());
     if (answer != HAK_OS_MAPPED) return answer;
-    if (!commit_records(first, first + count)) {
+    if (!hak_areas_commit(&region.areas, region.first_unit, first, first + count)) {
         hak_os_unmap(start, count * hak_superslab_size());
         return HAK_OS_REFUSED;
     }
@@ -227,7 +184,8 @@ static HAK_COMMON bool settle(void) {
     for (char *window; (window = hak_os_window(attempt, &size)) != NULL;) {
         hak_os_answer_t answer = place(window, size);
         if (answer == HAK_OS_MAPPED && grow(false)) return true;
-        remove_areas();
+        hak_areas_remove(&region.areas);
+        region.heap = NULL;
         if (answer != HAK_OS_TAKEN && !hak_os_maps_anywhere()) return false;
         if (answer == HAK_OS_TAKEN || ++refusals > REFUSALS_MOST) attempt++;
     }
@@ -239,7 +197,7 @@ static HAK_COMMON bool make_region(void) {
     hak_map.super_shift = HAK_SUPERSLAB_SHIFT_MIN + (unsigned)hak_option(HAK_OPTION_SS_SIZE);
     if (!settle()) return false;
     size_t first = region.first_unit;
-    hak_map.entries = (_Atomic uint16_t *)(void *)region.map_area.base;
+    hak_map.entries = (_Atomic uint16_t *)(void *)region.areas.map.base;
     hak_map.units = (uintptr_t)region.slabs - first * sizeof(hak_unit_t);
     hak_map.supers =
         (uintptr_t)region.supers - (first >> hak_map.super_shift) * sizeof(hak_superslab_t);
@@ -420,11 +378,9 @@ HAK_BEHIND void hak_region_each_superslab(void (*visit)(hak_superslab_t *super, 
 
 HAK_BEHIND bool hak_region_each_piece(hak_region_cursor_t *cursor, hak_range_visitor_t visit,
                                       void *context) {
-    const hak_area_t *areas[AREAS] = {&region.supers_area, &region.slabs_area, &region.map_area};
     HAK_HOLD(&hak_region_lock);
     const hak_region_walk_t walk = walk_now();
-    for (unsigned i = 0; region.heap && i < AREAS && cursor->at == 0; i++)
-        visit(context, HAK_RANGE_RECORDS, areas[i]->base, areas[i]->committed);
+    if (region.heap && cursor->at == 0) hak_areas_each(&region.areas, visit, context);
     return hak_region_walk_each_range(&walk, cursor, visit, context);
 }
 
@@ -448,14 +404,14 @@ void hak_region_look_at_limit(void) {
 
 HAK_BEHIND size_t hak_region_uncharged(void) {
     HAK_HOLD(&hak_region_lock);
-    return region.supers_area.uncharged + region.slabs_area.uncharged + region.map_area.uncharged;
+    return hak_areas_uncharged(&region.areas);
 }
 
 size_t hak_region_mapped_superslabs(void) { return hak_load_relaxed(&region.mapped); }
 
 HAK_BEHIND size_t hak_region_mappings(void) {
     HAK_HOLD(&hak_region_lock);
-    size_t areas = region.heap ? AREAS * (size_t)HAK_AREA_MAPPINGS : 0;
+    size_t areas = region.heap ? HAK_AREAS * (size_t)HAK_AREA_MAPPINGS : 0;
     return areas + region.pieces + hak_thp_borders(region.limit << hak_map.super_shift);
 }
 
@@ -464,13 +420,11 @@ HAK_BEHIND size_t hak_region_mappings(void) {
 /* Checks what needs no walk. */
 static HAK_BEHIND void check_sums(hak_check_t *check) {
     size_t carved = hak_load_relaxed(&region.carved);
-    hak_area_check(check, &region.supers_area);
-    hak_area_check(check, &region.slabs_area);
-    hak_area_check(check, &region.map_area);
+    hak_areas_check(check, &region.areas);
     hak_check_that(check, "region", &region, "carved <= limit <= end of the window",
                    carved <= region.limit && region.limit <= region.window_end);
     hak_check_that(check, "region", &region, "the records of all superslabs are accessible",
-                   region.limit * sizeof(hak_superslab_t) <= region.supers_area.committed);
+                   region.limit * sizeof(hak_superslab_t) <= region.areas.supers.committed);
     if (hak_map.entries)
         hak_check_equal(check, "region", &region, "the map ends behind the last mapped unit",
                         hak_load_relaxed(&hak_map.unit_end),
