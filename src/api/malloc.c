@@ -160,7 +160,7 @@ static HAK_OUT_OF_LINE void *refill(unsigned class_index, size_t size, size_t al
     return served(block);
 }
 
-/* The same while debug records are kept, or nobody knows yet whether they are; `site` and the requested
+/* The result of a call while debug records are kept, or it is not known yet whether they are; `site` and the requested
  * size go into the record. */
 static void *recorded(void *block, size_t size, const void *site) {
     return hak_records_settle() ? hak_block_record(block, size, site) : block;
@@ -206,11 +206,11 @@ HAK_FAST_PATH void *refill_class(unsigned class_index, size_t size, size_t align
 
 /* Allocates a block of a class, from the thread's magazine or by a refill. While records are kept,
  * magazines of classes with records have no stack. */
-HAK_FAST_PATH void *allocate_class(unsigned class_index, size_t size, size_t align, bool *zeroed,
+HAK_FAST_PATH void *allocate_class(unsigned class_index, size_t size, size_t align,
                                    const void *site) {
     void *block = pop_timed(class_index);
     return HAK_LIKELY(block != NULL) ? served(block)
-                                     : refill_class(class_index, size, align, zeroed, site);
+                                     : refill_class(class_index, size, align, NULL, site);
 }
 
 /* Usable size of a block of a size class. The slab tells it, since the first blocks of a class may
@@ -233,7 +233,8 @@ HAK_FAST_PATH void *find_zeroed(size_t size, const void *site) {
     return block;
 }
 
-unsigned hak_allocate_class(size_t size, size_t align) {
+/* The class that serves a request, or HAK_CLASS_LARGE. */
+static unsigned class_for(size_t size, size_t align) {
     if (above_classes(size) || align > HAK_UNIT_SIZE) return HAK_CLASS_LARGE;
     if (align == 1) return hak_class_of(size);
     /* At least 16 bytes for an alignment of 16, which blocks of the 8-byte class do not have. */
@@ -241,9 +242,9 @@ unsigned hak_allocate_class(size_t size, size_t align) {
 }
 
 HAK_FAST_PATH void *find_aligned(size_t align, size_t size, const void *site) {
-    unsigned class_index = hak_allocate_class(size, align);
+    unsigned class_index = class_for(size, align);
     return class_index == HAK_CLASS_LARGE ? allocate_large(size, align, false, site)
-                                          : allocate_class(class_index, size, align, NULL, site);
+                                          : allocate_class(class_index, size, align, site);
 }
 
 HAK_BEHIND void *hak_allocate_unsampled(size_t size, size_t align, bool zero, const void *site) {
@@ -258,7 +259,7 @@ static HAK_OUT_OF_LINE void *allocate(size_t size, const void *site) {
     unsigned class_index = hak_class_of(size);
     if (hak_sampler_on() && (size <= HAK_SMALL_MAX || !hak_sampler_passes(hak_cache, class_index)))
         return hak_malloc_sampled(class_index, size, 1, false, site);
-    return allocate_class(class_index, size, 1, NULL, site);
+    return allocate_class(class_index, size, 1, site);
 }
 
 /* For the debug build, which times each pop: the slower path pops, too, and must not be timed twice. */
@@ -297,8 +298,7 @@ HAK_OUT_OF_LINE void *hak_allocate_small(size_t size, const void *site, const ha
 static HAK_OUT_OF_LINE void *allocate_zeroed(size_t size, const void *site) {
     if (hak_hardened_on()) return hak_hardened_alloc(size, 1, true, HAK_ORIGIN_MALLOC, site);
     if (HAK_UNLIKELY(hak_load_acquire(&hak_live_on))) hak_live_note_request(size);
-    if (hak_sampler_on())
-        return hak_malloc_sampled(hak_allocate_class(size, 1), size, 1, true, site);
+    if (hak_sampler_on()) return hak_malloc_sampled(class_for(size, 1), size, 1, true, site);
     return find_zeroed(size, site);
 }
 
@@ -314,7 +314,7 @@ HAK_NEXT void *hak_allocate_aligned(size_t align, size_t size, const void *site)
     if (size > PTRDIFF_MAX - align) return hak_out_of_memory();
     if (hak_hardened_on()) return hak_hardened_alloc(size, align, false, HAK_ORIGIN_MALLOC, site);
     if (hak_sampler_on())
-        return hak_malloc_sampled(hak_allocate_class(size, align), size, align, false, site);
+        return hak_malloc_sampled(class_for(size, align), size, align, false, site);
     return find_aligned(align, size, site);
 }
 

@@ -31,10 +31,8 @@ void *hak_allocate_zeroed(size_t size, const void *site);
 /* `size` bytes at a multiple of `align`, a power of two. NULL with ENOMEM. */
 void *hak_allocate_aligned(size_t align, size_t size, const void *site);
 
-/* Allocates without a sample, in a process that is not on the hardened path. If `zero`, `align` is 1. The second
- * returns the class that serves a request, or HAK_CLASS_LARGE. */
+/* Allocates without a sample, in a process that is not on the hardened path. If `zero`, `align` is 1. */
 void *hak_allocate_unsampled(size_t size, size_t align, bool zero, const void *site);
-unsigned hak_allocate_class(size_t size, size_t align);
 
 /* Pops a free block from the magazine at a byte offset; NULL for an empty one. */
 HAK_FAST_PATH void *hak_pop_from(hak_cache_t *cache, size_t magazine) {

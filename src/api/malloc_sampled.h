@@ -9,7 +9,7 @@
 HAK_SLOW_PATH void hak_malloc_sampled_start(void);
 
 /* Allocates `size` bytes at a multiple of `align`, a power of two; zeroed if `zero`. NULL with ENOMEM.
- * `class_index` is that of hak_allocate_class. */
+ * `class_index`: the class that serves the request, or HAK_CLASS_LARGE. */
 void *hak_malloc_sampled(unsigned class_index, size_t size, size_t align, bool zero,
                          const void *site);
 

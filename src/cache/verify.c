@@ -8,7 +8,7 @@
 
 static const char of_magazine[] = "magazine", of_cache[] = "cache";
 
-void hak_cache_check_magazine(hak_check_t *check, const hak_cache_t *cache, unsigned class_index) {
+static void check_magazine(hak_check_t *check, const hak_cache_t *cache, unsigned class_index) {
     const hak_magazine_t *magazine = &cache->magazines[class_index];
     void **top = hak_load_relaxed(&magazine->top);
     if (!magazine->slots) {
@@ -52,7 +52,7 @@ static void check_own_magazine(hak_check_t *check, const hak_cache_t *cache, uns
 void hak_cache_check(hak_check_t *check, const hak_cache_t *cache) {
     size_t capacity[HAK_CACHED_TIERS] = {0};
     for (unsigned i = 0; i < HAK_CLASS_LIMIT; i++) {
-        hak_cache_check_magazine(check, cache, i);
+        check_magazine(check, cache, i);
         if (cache != hak_cache || i == HAK_CLASS_NONE || i > HAK_CLASS_COUNT) continue;
         check_own_magazine(check, cache, i);
         if (cache->magazines[i].slots)
@@ -86,7 +86,7 @@ void hak_cache_check_after(hak_cache_t *cache, unsigned class_index) {
     hak_magazine_t *magazine = &cache->magazines[class_index];
     void **top = hak_load_relaxed(&magazine->top);
     hak_check_t check = {0};
-    hak_cache_check_magazine(&check, cache, class_index);
+    check_magazine(&check, cache, class_index);
     hak_check_stop(&check);
     if (!magazine->slots || top == magazine->base) return;
     void **slots[] = {top, magazine->base + 1 + cache->slow_count % (size_t)(top - magazine->base)};

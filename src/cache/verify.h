@@ -4,11 +4,8 @@
 #include "cache/cache.h"
 #include "error/check.h"
 
-/* Checks one magazine. Called by its owner, or while the owner is outside the engine; then the check reads no field
- * that the owner may change there. */
-void hak_cache_check_magazine(hak_check_t *check, const hak_cache_t *cache, unsigned class_index);
-
-/* Checks all magazines; if the owner calls it, also their sums and their blocks. */
+/* Checks all magazines; if the owner calls it, also their sums and their blocks. Otherwise the owner is outside the
+ * engine, and the check reads no field that the owner may change there. */
 void hak_cache_check(hak_check_t *check, const hak_cache_t *cache);
 
 #if HAKMEM_VERIFY

@@ -106,7 +106,7 @@ static unsigned take(unsigned home, unsigned class_index, unsigned want, hak_ent
         char *block = top[i];
         if ((uintptr_t)block >> HAK_UNIT_SHIFT != unit) {
             unit = (uintptr_t)block >> HAK_UNIT_SHIFT;
-            words = hak_state_make(hak_state_unit(block), info, 0);
+            words = hak_state_make(hak_state_unit(block), info);
             first = hak_first_offset((uintptr_t)block, info);
         }
         if (HAK_UNLIKELY(!words)) {

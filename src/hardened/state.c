@@ -13,9 +13,9 @@ hak_states_t *hak_state_tables(hak_superslab_t *super) {
     return hak_once_make(&super->states, sizeof *states, NULL);
 }
 
-_Atomic uint32_t *hak_state_make(size_t unit, const hak_class_t *info, uint32_t index) {
-    _Atomic uint32_t *word = hak_state_word(unit, info, index);
-    if (HAK_LIKELY(word != NULL)) return word;
+_Atomic uint32_t *hak_state_make(size_t unit, const hak_class_t *info) {
+    _Atomic uint32_t *made = hak_state_word(unit, info, 0);
+    if (HAK_LIKELY(made != NULL)) return made;
     hak_superslab_t *super = (hak_superslab_t *)(hak_map.supers + (unit >> hak_map.super_shift) *
                                                                       sizeof(hak_superslab_t));
     hak_states_t *states = hak_state_tables(super);
@@ -25,7 +25,7 @@ _Atomic uint32_t *hak_state_make(size_t unit, const hak_class_t *info, uint32_t 
     if (!words) return NULL;
     if (unit < hak_map.states_end)
         hak_store_release(hak_state_near(unit, info->level), words); /* partner: hak_state_words */
-    return words + index;
+    return words;
 }
 
 bool hak_state_is_taken(const hak_unit_t *slab, const hak_class_t *info, uint32_t index) {
@@ -41,7 +41,7 @@ void hak_state_renew(const hak_unit_t *slab, unsigned class_index) {
     const hak_class_t *info = &hak_classes[class_index];
     const bool clean = slab->zeroed && info->size <= HAK_SMALL_MAX; /* others are not compared */
     const size_t unit = hak_state_unit(slab->base);
-    _Atomic uint32_t *words = clean ? hak_state_make(unit, info, 0) : hak_state_word(unit, info, 0);
+    _Atomic uint32_t *words = clean ? hak_state_make(unit, info) : hak_state_word(unit, info, 0);
     for (unsigned i = 0; words && i < info->count; i++)
         if (clean)
             hak_store_relaxed(&words[i], HAK_STATE_CLEAN);

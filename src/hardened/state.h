@@ -105,9 +105,9 @@ HAK_FAST_PATH bool hak_state_claim_old(_Atomic uint32_t *at, uint32_t word) {
 /* The tables of a superslab, made if there are none; NULL without memory. */
 hak_states_t *hak_state_tables(hak_superslab_t *super);
 
-/* The word of block `index` of a slab. Makes its array if there is none; NULL without memory.
- * `unit` counts from the map's first one. */
-_Atomic uint32_t *hak_state_make(size_t unit, const hak_class_t *info, uint32_t index);
+/* The words of the blocks of a slab; makes them if there are none. NULL without memory. `unit` counts from the map's
+ * first one. */
+_Atomic uint32_t *hak_state_make(size_t unit, const hak_class_t *info);
 
 /* The watcher of new slabs (shard/bin.h): sets the words of a slab's blocks (see above). */
 void hak_state_renew(const hak_unit_t *slab, unsigned class_index);

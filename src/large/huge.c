@@ -201,8 +201,9 @@ HAK_COMMON bool hak_huge_purge_piece(unsigned *at, uint32_t delay_ms, hak_budget
     return !hak_load_relaxed(&hak_huge_stats.mapped) || hak_kept_purge(at, delay_ms, budget, bytes);
 }
 
-HAK_BEHIND bool hak_huge_each_piece(hak_huge_cursor_t *cursor, hak_mapping_visitor_t visit,
-                                    void *context) {
+/* Calls `visit` for some more blocks; false after the last ones. */
+static HAK_BEHIND bool each_piece(hak_huge_cursor_t *cursor, hak_mapping_visitor_t visit,
+                                  void *context) {
     const bool any = hak_load_relaxed(&hak_huge_stats.mapped) != 0; /* else no table is touched */
     const unsigned count = any ? hak_huge_table_count() : 0;
     for (size_t slots = 0; cursor->table < count && slots < PIECE_SLOTS;) {
@@ -218,7 +219,7 @@ HAK_BEHIND bool hak_huge_each_piece(hak_huge_cursor_t *cursor, hak_mapping_visit
 
 void hak_huge_each(hak_mapping_visitor_t visit, void *context) {
     hak_huge_cursor_t cursor = {0};
-    while (hak_huge_each_piece(&cursor, visit, context)) continue;
+    while (each_piece(&cursor, visit, context)) continue;
 }
 
 HAK_BEHIND size_t hak_huge_count(void) {
@@ -277,7 +278,7 @@ static bool show(const hak_mapping_t *mapping, void *context) {
 bool hak_huge_each_range_piece(hak_huge_cursor_t *cursor, hak_range_visitor_t visit,
                                void *context) {
     visitor_t to = {visit, context};
-    if (hak_huge_each_piece(cursor, show, &to)) return true;
+    if (each_piece(cursor, show, &to)) return true;
     hak_kept_each_range(visit, context);
     return false;
 }

@@ -100,13 +100,6 @@ bool hak_huge_swap_note(const void *block, uint64_t *note, uint64_t new_note);
  * a few blocks at a time. */
 void hak_huge_each(hak_mapping_visitor_t visit, void *context);
 
-/* The same in pieces; the cursor is all 0 at first. False after the last piece. */
-typedef struct {
-    unsigned table;
-    size_t at;
-} hak_huge_cursor_t;
-bool hak_huge_each_piece(hak_huge_cursor_t *cursor, hak_mapping_visitor_t visit, void *context);
-
 /* Start and size of the mapping around `pointer`; false when there is none. Slow, but no
  * lock is held for more than a part of a table: for diagnosis. */
 bool hak_huge_find(const void *pointer, void **start, size_t *size);
@@ -129,7 +122,12 @@ void hak_huge_drop(void *block, size_t size);
  * done; otherwise the next piece continues at *at, which is 0 at first. */
 bool hak_huge_purge_piece(unsigned *at, uint32_t delay_ms, hak_budget_t *budget, size_t *bytes);
 
-/* Calls `visit` for each huge block and each kept mapping, under a lock: it must not allocate. */
+/* Calls `visit` for each huge block and each kept mapping, under a lock: it must not allocate. The second does a piece of
+ * that; the cursor is all 0 at first. False after the last piece. */
+typedef struct {
+    unsigned table;
+    size_t at;
+} hak_huge_cursor_t;
 void hak_huge_each_range(hak_range_visitor_t visit, void *context);
 bool hak_huge_each_range_piece(hak_huge_cursor_t *cursor, hak_range_visitor_t visit, void *context);
 

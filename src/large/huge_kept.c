@@ -156,9 +156,9 @@ typedef struct {
     unsigned count;
 } batch_t;
 
-/* Takes out the oldest stretch, or the end of it if it is long. Part's lock held. */
-static bool take_any(hak_stretches_t *part, hak_stretch_t *stretch, size_t want) {
-    return hak_stretches_take_oldest(part, stretch, want, UINT64_MAX);
+/* Takes out the oldest stretch. Part's lock held. */
+static bool take_any(hak_stretches_t *part, hak_stretch_t *stretch) {
+    return hak_stretches_take_oldest(part, stretch, SIZE_MAX, UINT64_MAX);
 }
 
 /* Takes out up to `most` bytes of the oldest stretch. Part's lock held. */
@@ -206,7 +206,7 @@ static bool keep_refused(const hak_stretch_t *stretch, hak_stretch_t *other) {
     hak_stretches_t *part = lock_own();
     hak_stretches_make_room(part);
     bool kept = put(part, stretch->start, stretch->size, now);
-    bool has_place = !kept && take_any(part, other, SIZE_MAX);
+    bool has_place = !kept && take_any(part, other);
     if (has_place) put(part, stretch->start, stretch->size, now);
     if (kept || has_place) hak_kept_hold(stretch->size - other->size);
     if (!part->most) lose(part, stretch);
@@ -267,7 +267,7 @@ static void keep(hak_stretches_t *part, char *start, size_t size, batch_t *batch
     if (!put(part, start, size, now)) {
         batch->stretches[0] = (hak_stretch_t){start, size, now};
         batch->count = 1;
-        if (take_any(part, &batch->stretches[0], SIZE_MAX))
+        if (take_any(part, &batch->stretches[0]))
             put(part, start, size, now); /* there is a place now */
         let_go(batch->stretches[0].size);
     }

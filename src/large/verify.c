@@ -21,7 +21,8 @@ static uint32_t touched_units(const hak_superslab_t *super) {
     return units;
 }
 
-void hak_grains_check(hak_check_t *check, const hak_superslab_t *super) {
+/* The record of a superslab of a large heap. Heap lock held. */
+static void check_grains(hak_check_t *check, const hak_superslab_t *super) {
     unsigned touched = 0;
     uint32_t dirty = touched_units(super);
     for (unsigned w = 0; w < hak_superslab_words(); w++)
@@ -45,7 +46,7 @@ static void add_superslab(hak_superslab_t *super, void *check) {
     hak_check_that(check, of_super, super, "its heap is made", heap != NULL);
     if (!heap) return;
     hak_heap_sum_t *sum = &heap->sum;
-    hak_grains_check(check, super);
+    check_grains(check, super);
     hak_check_equal(check, of_super, super, "a unit is dirty <=> a grain of it is touched",
                     super->dirty, touched_units(super));
     sum->grains += hak_superslab_grains();
@@ -74,7 +75,8 @@ static void add_extent(const hak_unit_t *unit, void *context) {
             sum->idle += part.super->touched[i / 64] >> i % 64 & 1;
 }
 
-void hak_transfer_check(hak_check_t *check, const hak_heap_t *heap) {
+/* The transfer array, whose lock is held. */
+static void check_transfer(hak_check_t *check, const hak_heap_t *heap) {
     size_t grains = 0;
     hak_check_that(check, "transfer array", heap, "count <= capacity",
                    heap->transfer_count <= HAK_TRANSFER_MAX);
@@ -124,7 +126,7 @@ static void check_dirty_list(hak_check_t *check, const hak_heap_t *heap, size_t 
 void hak_heap_check(hak_check_t *check, hak_heap_t *heap) {
     hak_heap_sum_t *sum = &heap->sum;
     hak_extents_check(check, &heap->extents, add_extent, sum);
-    hak_transfer_check(check, heap);
+    check_transfer(check, heap);
     check_recent(check, heap);
     check_dirty_list(check, heap, sum->listed);
     hak_check_equal(check, of_heap, heap, "used grains = grains of blocks", sum->used, sum->live);
@@ -219,8 +221,8 @@ void hak_heap_check_at_release(const void *lock) {
     if (!heap->extents.owner) return;
     hak_extents_check_bin(&check, &heap->extents, bin);
     const hak_unit_t *unit = heap->extents.bins[bin];
-    if (unit) hak_grains_check(&check, hak_region_superslab_of(unit));
-    if (heap->dirty.newest) hak_grains_check(&check, heap->dirty.newest);
+    if (unit) check_grains(&check, hak_region_superslab_of(unit));
+    if (heap->dirty.newest) check_grains(&check, heap->dirty.newest);
     hak_check_that(&check, of_heap, heap, "both ends of the list, or none",
                    !heap->dirty.oldest == !heap->dirty.newest);
     check_recent(&check, heap);
@@ -230,7 +232,7 @@ void hak_heap_check_at_release(const void *lock) {
 void hak_transfer_check_at_release(const void *lock) {
     const char *heap = (const char *)lock - offsetof(hak_heap_t, transfer_lock);
     hak_check_t check = {0};
-    hak_transfer_check(&check, (const hak_heap_t *)(const void *)heap);
+    check_transfer(&check, (const hak_heap_t *)(const void *)heap);
     hak_check_stop(&check);
 }
 

@@ -10,12 +10,6 @@ void hak_extents_check(hak_check_t *check, const hak_extents_t *extents,
 /* Checks the first extent of a bin, and the bin's bit. */
 void hak_extents_check_bin(hak_check_t *check, const hak_extents_t *extents, unsigned bin);
 
-/* Checks the record of a superslab of a large heap. Heap lock held. */
-void hak_grains_check(hak_check_t *check, const hak_superslab_t *super);
-
-/* Checks a heap's transfer array. Its lock is held. */
-void hak_transfer_check(hak_check_t *check, const hak_heap_t *heap);
-
 /* With every other thread outside the engine. The first checks a heap's extents, lists and sums; the second all heaps,
  * and their common sums; the third all huge blocks and kept stretches. */
 void hak_heap_check(hak_check_t *check, hak_heap_t *heap);

@@ -23,8 +23,10 @@ static hak_thp_range_t supers_of(unsigned zone, size_t end) {
 
 static size_t mapped_of(unsigned zone) { return hak_thp_mapped_units(zone) >> hak_map.super_shift; }
 
-bool hak_region_walk_next(const hak_region_walk_t *walk, size_t *at, size_t end, bool mapped,
-                          size_t *looks) {
+/* Moves *at to the next superslab below `end` (`limit` at most) that is mapped or, if `mapped` is
+ * false, is not. False when there is none, or no look is left; *at is then where the search ended. */
+static bool next(const hak_region_walk_t *walk, size_t *at, size_t end, bool mapped,
+                 size_t *looks) {
     for (; *at < end && *looks; --*looks) {
         unsigned zone = hak_thp_of(*at << hak_map.super_shift);
         hak_thp_range_t supers = supers_of(zone, walk->limit);
@@ -39,10 +41,9 @@ bool hak_region_walk_next(const hak_region_walk_t *walk, size_t *at, size_t end,
 hak_thp_range_t hak_region_walk_run(const hak_region_walk_t *walk, hak_thp_range_t units) {
     size_t end = hak_min(units.end >> hak_map.super_shift, walk->limit), looks = SIZE_MAX;
     size_t first = units.first >> hak_map.super_shift, behind;
-    if (!hak_region_walk_next(walk, &first, end, true, &looks))
-        return (hak_thp_range_t){units.end, units.end};
+    if (!next(walk, &first, end, true, &looks)) return (hak_thp_range_t){units.end, units.end};
     behind = first;
-    hak_region_walk_next(walk, &behind, end, false, &looks);
+    next(walk, &behind, end, false, &looks);
     return (hak_thp_range_t){first << hak_map.super_shift, behind << hak_map.super_shift};
 }
 
@@ -51,7 +52,7 @@ HAK_BEHIND bool hak_region_walk_each_range(const hak_region_walk_t *walk,
                                            void *context) {
     size_t end = hak_min(walk->carved, walk->limit), looks = PIECE_LOOKS;
     while (cursor->at < end && looks) {
-        bool found = hak_region_walk_next(walk, &cursor->at, end, !cursor->is_in_range, &looks);
+        bool found = next(walk, &cursor->at, end, !cursor->is_in_range, &looks);
         if (!cursor->is_in_range)
             cursor->first = cursor->at;
         else if (found || cursor->at == end)
@@ -100,7 +101,7 @@ static HAK_BEHIND void sample_some(const hak_region_walk_t *walk, sample_t *samp
     for (; sample->left < mapped; sample->left += sample->stride) {
         size_t at = hak_max(supers.first + length * sample->left / mapped, behind);
         size_t looks = STRETCH_LOOKS;
-        if (!hak_region_walk_next(walk, &at, supers.end, true, &looks)) continue;
+        if (!next(walk, &at, supers.end, true, &looks)) continue;
         take(walk, sample, at);
         behind = at + 1;
     }

@@ -25,11 +25,6 @@ typedef struct hak_region_walk {
     size_t carved, limit;
 } hak_region_walk_t;
 
-/* Moves *at to the next superslab below `end` (`limit` at most) that is mapped or, if `mapped` is
- * false, is not. False when there is none, or no look is left; *at is then where the search ended. */
-bool hak_region_walk_next(const hak_region_walk_t *walk, size_t *at, size_t end, bool mapped,
-                          size_t *looks);
-
 /* The first run of mapped units in a range; if there is none, an empty run at the end of the
  * range. */
 hak_thp_range_t hak_region_walk_run(const hak_region_walk_t *walk, hak_thp_range_t units);

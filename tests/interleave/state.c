@@ -133,7 +133,7 @@ static void prepare_far(void) {
 }
 
 static void give(uint32_t index) {
-    _Atomic uint32_t *word = hak_state_make(UNIT, &info, index);
+    _Atomic uint32_t *word = hak_state_make(UNIT, &info) + index;
     hak_state_t old = hak_state_of(hak_load_relaxed(word));
     EXPLORE_CHECK(old == HAK_STATE_NEVER, "a block that was never had has state %u", old);
     hak_store_release(word, hak_state_used(1000 + index, HAK_ORIGIN_NEW));
@@ -179,7 +179,7 @@ static void free_late(void) {
 /* A block that was allocated before the path was on. */
 static void prepare_old(void) {
     prepare();
-    EXPLORE_CHECK(hak_state_make(UNIT, &info, ONE) != NULL, "no word");
+    EXPLORE_CHECK(hak_state_make(UNIT, &info) != NULL, "no word");
 }
 static void free_old(void) {
     _Atomic uint32_t *at = hak_state_word(UNIT, &info, ONE);
@@ -215,7 +215,7 @@ static void both_are_there(void) {
 
 static void allocate(void) {
     hak_canary_put(shared.block, SIZE, sizeof shared.block, false);
-    hak_store_release(hak_state_make(UNIT, &hak_classes[1], 0), hak_state_used(SIZE, 0));
+    hak_store_release(hak_state_make(UNIT, &hak_classes[1]), hak_state_used(SIZE, 0));
 }
 static void prepare_block(void) {
     prepare();
