@@ -14,8 +14,8 @@ enum {
     SLOTS_MOST = 512,        /* ...not more than these */
 };
 
-static _Atomic uint64_t
-    rate; /* 0 until a cache has a sampler, then constant; each writes the same */
+/* 0 until a cache has a sampler, then constant: all threads that set it store the same value. */
+static _Atomic uint64_t rate;
 
 static HAK_NEAR_CONSTANT void *const empty_slot = NULL;
 

@@ -13,6 +13,8 @@
 
 enum { FRAMES = 16, FILLING = 0xB5, ALIGN_LEAST = 8, ALIGN = 16 };
 
+/* BUSY: one thread prepares or closes the page. REPORTED: closed, and its thread reports damage; if the program's handler
+ * of SIGABRT jumps away from that, hak_guard_sample_give_up makes the page free. */
 typedef enum { FREE, BUSY, USED, REPORTED } state_t;
 
 typedef struct {

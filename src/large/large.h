@@ -8,7 +8,7 @@
  *   3. the other heaps, as far as they can spare memory,
  *   4. fresh memory: a run of superslabs with room for L25_RUN_FACTOR blocks,
  *   5. if there is no fresh memory, all of the other heaps.
- * The option L25_PREF swaps the first two. The protocol is in heap.h. Thread-safe. */
+ * With L25_PREF=remote the transfer array comes before the free extents. The protocol is in heap.h. Thread-safe. */
 #pragma once
 
 #include "base/base.h"

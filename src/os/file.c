@@ -285,8 +285,7 @@ HAK_BEHIND size_t hak_os_expand(const char *name, char *path, size_t size) {
     return used;
 }
 
-/* strerror is not used, since it may load a message catalogue, which
- * allocates. */
+/* Not strerror: it may load a message catalogue, which allocates. */
 HAK_BEHIND const char *hak_os_reason(int error) {
     static const struct {
         int error;

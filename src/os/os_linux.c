@@ -284,7 +284,7 @@ HAK_COMMON void hak_os_name(void *addr, size_t size, const char *name) {
         hak_store_relaxed(&refused, true);
 }
 
-/* A filter of system calls may refuse these three, too. */
+/* A filter of system calls may refuse even getpid, gettid and prlimit: errno stays. */
 unsigned hak_os_process_id(void) {
     HAK_KEEP_ERRNO();
     return (unsigned)syscall(SYS_getpid);

@@ -414,8 +414,8 @@ static HAK_BEHIND hak_superslab_t *find_row_elsewhere(row_t *row) {
     return found;
 }
 
-/* Makes a row out of unmapped superslabs, which it maps again, and free ones between them. *count
- * as in find_row. Under the lock. */
+/* Makes a row out of unmapped superslabs, which it maps again, and free ones between them. *count: its length, 0 for
+ * none. Under the lock. */
 static hak_superslab_t *map_row(unsigned least, unsigned most, unsigned *count) {
     hak_superslab_t *first;
     for (unsigned i = 0; i < ROWS_LOOKED_AT && (first = hak_region_take_unmapped(false)) != NULL;

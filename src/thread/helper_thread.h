@@ -3,19 +3,33 @@
 
 #include "base/base.h"
 
-/* The helper thread that purges. It is started when the heap is large, and woken when much memory waits to be purged or
- * no thread is left; the child of a fork has none. */
 enum { HAK_HELPER_ASLEEP = 3 };
 extern _Atomic uint32_t hak_helper_state;
+
+/* Starts the helper if the program has threads and the heap is large; the second one for a watcher (purge_trigger.h),
+ * whatever the heap. */
 void hak_helper_start(void);
+void hak_helper_start_early(void);
+
+/* Wakes the helper if much memory waits to be purged, or no thread counts any more; see hak_helper_wake. */
 void hak_helper_wake_up(void);
-void hak_helper_note(void); /* the program is active: a look is due once it is idle */
-void hak_helper_urge(void); /* there is work that cannot wait for the next round */
+
+/* The program is active: the helper makes a round. The second: there is work that cannot wait for the next round. */
+void hak_helper_note(void);
+void hak_helper_urge(void);
+
+/* In the child of a fork, which has no helper; the second also in a child without fork handlers, where it forgets the
+ * parent's helper. */
 void hak_helper_forget(void);
-void hak_helper_look_whose(
-    void); /* in the child of a clone without fork handlers: forgets the parent's */
+void hak_helper_look_whose(void);
+
 /* A thread that no longer counts is about to end: if none counts any more, the helper ends before it. */
 void hak_helper_outlive(void);
+
+/* True while there is a helper: the calls of the program then leave purge work to it. In a child without fork handlers
+ * the first stays true until a call has noted work; the second finds out whose helper it is. */
+bool hak_helper_runs(void);
+bool hak_helper_is_here(void);
 
 /* Wakes the helper thread if it sleeps. The caller has changed something under a lock and released the lock. Without
  * the fence, two threads might each free a part of the memory that justifies a wake-up, and each miss the other's part.
@@ -26,7 +40,3 @@ HAK_FAST_PATH void hak_helper_wake(void) {
     if (HAK_UNLIKELY(hak_load_relaxed(&hak_helper_state) == HAK_HELPER_ASLEEP))
         hak_helper_wake_up();
 }
-void hak_helper_start_early(void); /* for a watcher, see purge_trigger.h */
-bool hak_helper_runs(
-    void); /* what calls go by; in a child without fork handlers true until one of them notes work */
-bool hak_helper_is_here(void);

@@ -1,14 +1,15 @@
-/* purge_ahead.c: how much free memory a program keeps that has no helper thread.
+/* purge_ahead.c: how much free memory a program without a helper thread keeps.
  *
  * If such a program has freed much memory and makes no further call, no thread can give the memory back when its delay
  * has ended. So each free gives back a piece of the free memory that exceeds a small part of the recent peak. When the
- * last free returns, nothing is in use any more, and little is kept.
+ * last free returns, little is kept.
  *
  * But a program that frees and allocates the same memory in turn would pay for its pages again and again. Only its
  * behaviour distinguishes the two: if memory in use falls and soon rises again, that is a swing, and the amount of the
- * swing is kept from then on. This amount decreases by an eighth at every interval without a further swing. If it had
- * decreased too far, so that memory that was given back is touched again, the interval doubles, until the swing has
- * been forgotten. So a program pays for its first swing, and for a few of those that are seconds apart.
+ * swing is kept from then on. This amount sinks by an eighth in each interval without a further swing. If a swing is
+ * larger than the amount that was left, memory that had been given back was touched again; then the interval doubles,
+ * until the swing has been forgotten. So a program pays for its first swing, and for a few of those that are seconds
+ * apart.
  *
  * Soon means within PURGE_DELAY_MS: by then a helper would have given the free memory back. If memory in use has not
  * risen for that long, the memory above it was not needed. It is no part of a swing, is not kept any longer, and goes
@@ -19,18 +20,21 @@
  *   swing  the lesser of `fallen` and of the rise since;  expected  what it was at `low`
  *   level  most in use since `low`, or since it last stayed where it was;  top = low + fallen
  *   mark   in use at `mark_ms`, when it last went lower than ever since `top`, or higher than ever since `low`, by a
- *          NEAR_PART of `fallen`
+ *          NEAR_PART of `fallen` and by a STEP
  *
- * Free blocks in slabs that also hold blocks in use are not in use. A program that frees its heap at random empties hardly
- * any slab before its last frees, and then all at once: nobody would come to give them back, and a cache that keeps a
- * block in a hundred would keep most slabs.
+ * Free blocks do not count as in use, even if their slabs also hold blocks in use. A program that frees its heap at
+ * random empties hardly any slab before its last frees, and then all at once. If only empty slabs counted as free, no
+ * later call would give them back; and a cache that keeps one block in a hundred would keep most slabs.
  *
- * Memory may also be free in gaps between what is in use, where hardly anything falls: what comes next does not fit,
- * or belongs to another tier. Only a page that is touched after others were given back tells that they were missed.
+ * Memory may also be free in gaps between blocks in use, while the sum in use hardly falls: the next blocks do not fit
+ * into the gaps, or belong to another tier. That such memory should have been kept shows only when as much memory is
+ * touched after it was given back.
  *
  *   given  bytes that frees have given back, and that were not touched again
- *   missed those that were, at most what is in use: so much more is kept, as far as it is at most a MISSED_PART of that
- *   kept   = max(LEAST, peak / PART, swing) + min(missed, used / MISSED_PART), slowly sinking; STEP if the delay is 0 */
+ *   missed bytes that were touched again, at most what is in use. They are kept in addition, up to a MISSED_PART of
+ *          what is in use
+ *   kept   = max(LEAST, peak / PART, swing) + min(missed, used / MISSED_PART), but at most a SOFT_PART of LIMIT_SOFT if
+ *          there is one; STEP if the delay is 0. All summands but LEAST sink with time */
 #include "thread/purge_ahead.h"
 
 #include "commit/commit.h"
@@ -45,9 +49,9 @@ enum {
     LEAST = 16 * 1024 * 1024, /* bytes that are kept unless the delay is 0 */
     PART = 64,                /* of the recent peak */
     MISSED_PART = 2,          /* of memory in use */
-    SOFT_PART = 16,           /* of LIMIT_SOFT, which a swing must not cross */
-    EMPTY_PART = 8,           /* of what is committed: when less is in use, a heap is emptied */
-    MORE_PART = 8,     /* of what may be kept: a heap that has no more pages need not be emptied */
+    SOFT_PART = 16,           /* of LIMIT_SOFT: no more is kept, else a swing would cross it */
+    EMPTY_PART = 8,    /* of what is committed: if less is in use, a heap is being emptied, */
+    MORE_PART = 8,     /* ...unless hardly more is committed than may be kept */
     NEAR_PART = 8,     /* of a fall: memory in use that moves by less stays where it is */
     STEP = 512 * 1024, /* less is not worth a piece, and is kept in any case */
     LOOK_MS = 10,      /* a look no sooner, unless what is in use has changed by... */
@@ -97,12 +101,14 @@ HAK_COMMON size_t hak_purge_ahead_excess(void) {
     return dirty > most + STEP ? dirty - most : 0;
 }
 
-/* Bytes of free blocks in slabs. In a program with threads the bins are many and others write them; it has a helper. */
+/* Bytes of free blocks in slabs. 0 in a program with threads: it has many bins, which other CPUs write, and it gets a
+ * helper. */
 static size_t spare_now(void) {
     return hak_os_is_single_threaded() ? hak_shard_spare_bytes(hak_shard_here()) : 0;
 }
 
-/* A large heap's units are used units even where all of their pages have gone back: nothing without pages is in use. */
+/* Units of a large heap count as used even if all of their pages have gone back. Memory without pages is not in use, so
+ * the sum is cut off at what is committed. */
 static size_t in_use(void) {
     size_t pool = hak_load_relaxed(&hak_pool_stats.used_units) * HAK_UNIT_SIZE;
     size_t free_inside = hak_large_idle_about() + spare_now();
@@ -110,8 +116,8 @@ static size_t in_use(void) {
     return hak_min(most, hak_commit_bytes());
 }
 
-/* Intervals that have passed; more than INTERVALS_MOST count as so many. The time of a thread that waited before it
- * became the owner may lie before that of the last one. */
+/* Number of intervals that have passed, at most INTERVALS_MOST. A thread may have read the clock and become the owner
+ * later than another one that read it after that; then the answer is 0. */
 static unsigned passed(uint64_t *last_ms, uint64_t now_ms, unsigned interval_ms) {
     if (now_ms < *last_ms) return 0;
     uint64_t intervals = (now_ms - *last_ms) / interval_ms;
@@ -137,8 +143,8 @@ static void sink(uint64_t now_ms) {
     if (ahead.missed < STEP) ahead.missed_doublings = 0;
 }
 
-/* What was committed since the last look is touched, for the first time or again: as much of it as was given back
- * may have served, though units do not serve a huge mapping. */
+/* Memory that was committed since the last look is touched for the first time, or again. Up to the amount that was given
+ * back it counts as missed, although units that were given back may not have served, for instance, a huge block. */
 static void follow_missed(size_t used) {
     size_t now = hak_commit_bytes(),
            again = hak_min(ahead.given, now - hak_min(now, ahead.committed_then));
@@ -155,8 +161,8 @@ static void set_mark(size_t used, uint64_t now_ms) {
     ahead.mark_ms = hak_max(ahead.mark_ms, now_ms);
 }
 
-/* For as long as free memory keeps its pages, no more than `level` was in use, though `top` had been. What was given
- * back before is not missed if it is needed from now on. */
+/* For PURGE_DELAY_MS no more than `level` was in use, though `top` had been before. What was given back until now does
+ * not count as missed if the program needs memory later. */
 static void rest(size_t used, uint64_t now_ms) {
     size_t unused = ahead.top - ahead.level;
     ahead.swing -= hak_min(ahead.swing, unused);
@@ -173,7 +179,7 @@ static bool is_at_rest(uint64_t now_ms) {
     return delay_ms >= 0 && now_ms >= ahead.mark_ms + (uint64_t)delay_ms;
 }
 
-/* `used` fell, or rises again after a fall. */
+/* Notes that memory in use has fallen to `used`, or rises again after a fall. */
 static void follow(size_t used, uint64_t now_ms) {
     if (is_at_rest(now_ms)) rest(used, now_ms);
     if (used > ahead.rested + LEAST) ahead.rested = 0;

@@ -7,8 +7,8 @@
  * slightly out of date. */
 size_t hak_purge_ahead_excess(void);
 
-/* What is in use still falls, and is a small part of what is committed, which is more than may be kept; as far as the last
- * look has seen. */
+/* True when the program was emptying its heap at the last look: memory in use was falling and was a small part of what is
+ * committed, and that was more than may be kept. */
 bool hak_purge_ahead_falls(void);
 
 /* True when, at the last look, memory in use had stayed about the same for PURGE_DELAY_MS and had not risen since: then
@@ -18,10 +18,11 @@ bool hak_purge_ahead_rests(void);
 /* True when the last look was some time ago, or much has changed since; a hint. */
 bool hak_purge_ahead_is_due(uint64_t now_ms);
 
-/* Looks at memory in use. Called by the owner of purge work (purge_trigger.c). */
+/* Looks at memory in use, and computes anew how much may be kept. Called by the owner of purge work
+ * (purge_trigger.c). */
 void hak_purge_ahead_look(uint64_t now_ms);
 
-/* Notes that frees have given so many bytes back. Called by the owner. */
+/* Notes that calls have given so many bytes back ahead of time. Called by the owner. */
 void hak_purge_ahead_gave(size_t bytes);
 
 /* In the child of a fork. */
