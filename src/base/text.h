@@ -11,6 +11,12 @@ HAK_FAST_PATH bool hak_begins_with(const char *text, const char *start, size_t s
     return true;
 }
 
+/* True when two texts are the same. */
+HAK_FAST_PATH bool hak_is_same(const char *text, const char *other) {
+    while (*text && *text == *other) text++, other++;
+    return *text == *other;
+}
+
 /* The place of the last character `c` in a text, or NULL. */
 HAK_FAST_PATH char *hak_last_in(const char *text, char c) {
     const char *last = NULL;

@@ -5,6 +5,7 @@
 #include <elf.h>
 #include <link.h>
 
+#include "base/text.h"
 #include "os/program.h"
 
 #ifdef __GLIBC__
@@ -32,11 +33,6 @@ static bool is_one_of(const char *file, const char *starts) {
         starts++;
     }
     return *starts != 0;
-}
-
-static bool is_same(const char *one, const char *other) {
-    while (*one && *one == *other) one++, other++;
-    return *one == *other;
 }
 
 static tables_t tables_of(uintptr_t base, const Elf64_Dyn *at) {
@@ -72,7 +68,7 @@ static bool defines(const tables_t *tables, const char *function) {
         const uint32_t word = words[i - first];
         const Elf64_Sym *symbol = &tables->symbols[i];
         if ((word | 1) == (hash | 1) && symbol->st_shndx != SHN_UNDEF &&
-            is_same(tables->names + symbol->st_name, function))
+            hak_is_same(tables->names + symbol->st_name, function))
             return true;
         if (word & 1) break;
     }

@@ -4,6 +4,8 @@
 #include <elf.h>
 #include <link.h>
 
+#include "base/text.h"
+
 /* ---- the program ---- */
 
 #ifdef __GLIBC__
@@ -28,10 +30,8 @@ static HAK_COMMON HAK_OUT_OF_LINE bool asks_for_fork_handlers(const struct link_
     for (bool last = false;; last = true) {
         for (; bytes; relocation++, bytes -= sizeof *relocation) {
             HAK_ASSERT(relocation);
-            const char *name = names + symbols[ELF64_R_SYM(relocation->r_info)].st_name;
-            unsigned i = 0;
-            while (wanted[i] && name[i] == wanted[i]) i++;
-            if (wanted[i] == name[i]) return true;
+            const Elf64_Sym *symbol = &symbols[ELF64_R_SYM(relocation->r_info)];
+            if (hak_is_same(names + symbol->st_name, wanted)) return true;
         }
         if (last) return false;
         relocation = hak_os_dynamic_address(program->l_addr, values[DT_JMPREL]);
