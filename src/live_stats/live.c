@@ -90,7 +90,6 @@ static HAK_SLOW_PATH bool refresh(uint64_t now, bool with_places) {
     if (with_places || now >= places_due_ms) {
         hak_live_fill_superslabs(page);
         page->head.profile_signal = hak_heap_profile_signal();
-        page->head.places_ms = now;
         places_due_ms = now + hak_max(PLACES_INTERVAL_MS, (hak_os_now_ms() - now) * REST);
     }
     page->head.refreshed_ms = now;

@@ -39,8 +39,7 @@ typedef struct {
     _Atomic uint32_t sequence; /* see above */
     uint64_t refresh_count;    /* number of refreshes; a heartbeat */
     uint64_t refreshed_ms;     /* time of the last refresh, by CLOCK_MONOTONIC */
-    uint64_t places_ms;        /* the same for `superslabs`, which are refreshed less often */
-    uint32_t profile_signal;   /* hak_heap_profile_signal(), asked as often as `superslabs` */
+    uint32_t profile_signal;   /* hak_heap_profile_signal(), refreshed as often as `superslabs` */
     uint32_t unused;
 } hak_live_head_t;
 
