@@ -49,6 +49,11 @@ HAK_FAST_PATH hak_quarantine_t *quarantine_for(bool all) {
     return all ? hak_cache->quick : hak_load_relaxed(&hak_cache->quarantine);
 }
 
+/* The free list at the byte offset of a magazine. */
+HAK_FAST_PATH hak_free_list_t *list_at(hak_quarantine_t *quarantine, size_t offset) {
+    return (hak_free_list_t *)(void *)((char *)quarantine->lists + offset);
+}
+
 static unsigned home(void) { return hak_cache->shard; }
 
 /* ---- allocation ----
@@ -104,7 +109,7 @@ HAK_FAST_PATH void *alloc_small(hak_quarantine_t *quarantine, size_t size, size_
     size_t offset = hak_hardened.route[(room + PART(canary) - 1) >> 3];
     if (!all && HAK_UNLIKELY(!quarantine))
         return refill(offset >> HAK_MAGAZINE_SHIFT, size, zero, origin);
-    hak_free_list_t *list = (hak_free_list_t *)(void *)((char *)quarantine->lists + offset);
+    hak_free_list_t *list = list_at(quarantine, offset);
     uint32_t count = hak_load_relaxed(&list->count);
     if (HAK_UNLIKELY(count <= list->low))
         return refill(offset >> HAK_MAGAZINE_SHIFT, size, zero, origin);
@@ -386,11 +391,6 @@ HAK_FAST_PATH void free_of_list(hak_quarantine_t *quarantine, hak_free_list_t *l
     }
     if (HAK_UNLIKELY(!hak_quarantine_push(old, old.list->light_room, chance)))
         return leave(quarantine, old.entry.block, old.entry.at, old.list);
-}
-
-/* The free list at the byte offset of a magazine. */
-HAK_FAST_PATH hak_free_list_t *list_at(hak_quarantine_t *quarantine, size_t offset) {
-    return (hak_free_list_t *)(void *)((char *)quarantine->lists + offset);
 }
 
 HAK_FAST_PATH void free_small(void *pointer, const char *function, size_t said, bool all) {
