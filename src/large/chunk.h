@@ -62,12 +62,12 @@ HAK_FAST_PATH unsigned hak_chunk_list_of(size_t longest) {
  * there; *heap is locked in this case, too. */
 hak_fine_t *hak_chunk_lock(const void *block, hak_user_heap_t **heap, size_t *grain);
 
+/* The same for a unit: its chunk, and the grain at which the unit begins; NULL if the unit is in no chunk. */
+const hak_fine_t *hak_chunk_lock_unit(const hak_unit_t *unit, hak_user_heap_t **heap,
+                                      size_t *grain);
+
 /* All three under the lock. The first makes a unit's descriptor lead to its chunk and heap. The second gives units an
  * owner; 0: none. The third marks grains free that no longer belong to a block. */
 void hak_chunk_enter_unit(const hak_user_heap_t *heap, hak_fine_t *fine, hak_unit_t *unit);
 void hak_chunk_set_owner(hak_unit_t *units, unsigned count, uint16_t owner);
 void hak_chunk_set_free(hak_user_heap_t *heap, hak_fine_t *fine, size_t at, size_t grains);
-
-/* The same for a unit: its chunk, and the grain at which the unit begins; NULL if the unit is in no chunk. */
-const hak_fine_t *hak_chunk_lock_unit(const hak_unit_t *unit, hak_user_heap_t **heap,
-                                      size_t *grain);

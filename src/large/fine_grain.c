@@ -305,11 +305,9 @@ size_t hak_fine_free(void *block) {
     size_t at, size = 0;
     hak_user_heap_t *heap;
     hak_gate_enter();
-    fine_t *fine = lock_and_find(block, &heap, &at);
-    const bool is_block =
-        fine && hak_chunk_address(fine, at) == block && hak_bits_has(fine->begins, at);
-    if (is_block) size = release(heap, fine, at) << fine->shift;
-    const bool is_empty = is_block && fine->used == 0;
+    fine_t *fine = hak_chunk_lock(block, &heap, &at);
+    if (fine) size = release(heap, fine, at) << fine->shift;
+    const bool is_empty = fine && fine->used == 0;
     hak_lock_release(&heap->lock);
     if (is_empty) give_back(fine);
     hak_gate_leave();
