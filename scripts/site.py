@@ -31,6 +31,7 @@ NAVIGATION = {
                "A program frees wrongly": "docs/guides/wrong_frees.md",
                "Setting options": "docs/guides/options.md",
                "In containers": "docs/guides/containers.md",
+               "Compatibility": "docs/COMPATIBILITY.md",
                "gdb, cores, valgrind, perf": "docs/DEBUGGERS.md",
                "Metrics: Prometheus, Grafana, notebooks": "docs/METRICS.md",
                "Recorded allocations": "docs/TRACES.md",
