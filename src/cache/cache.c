@@ -174,26 +174,28 @@ HAK_FAST_PATH void count_refill(hak_cache_t *cache, unsigned class_index, unsign
     HAK_ADD_OWNED(&counts->refilled, taken);
 }
 
-/* Halves the stack of a magazine. */
-static void shrink(hak_cache_t *cache, unsigned class_index) {
+/* Halves the stack of a magazine; not if that finds blocks that were already free, which are then in *twice. */
+static void shrink(hak_cache_t *cache, unsigned class_index, hak_twice_t *twice) {
     unsigned slots = cache->magazines[class_index].slots / 2u;
     size_t count = hak_magazine_count(&cache->magazines[class_index]);
-    if (count > slots - 1) hak_magazine_flush(cache, class_index, count - (slots - 1), false, NULL);
-    resize(cache, class_index, slots);
+    if (count > slots - 1)
+        hak_magazine_remove(cache, class_index, count - (slots - 1), false, twice);
+    if (HAK_LIKELY(!twice->bits)) resize(cache, class_index, slots);
 }
 
 /* Makes room for `bytes` of a tier: shrinks magazines whose last slow call is older than
- * `before`. Ages are compared, since the clock wraps. */
-static bool take_room(hak_cache_t *cache, hak_tier_t tier, uint32_t before, size_t bytes) {
+ * `before`, up to one that had blocks that were already free. Ages are compared, since the clock wraps. */
+static HAK_BEHIND bool take_room(hak_cache_t *cache, hak_tier_t tier, uint32_t before, size_t bytes,
+                                 hak_twice_t *twice) {
     const uint32_t now = cache->clock[tier];
     size_t limit = hak_load_relaxed(&budgets[tier]);
     int asked = 0;
     for (unsigned i = 0; i < HAK_CLASS_COUNT && asked < VICTIMS_ASKED; i++) {
-        if (cache->capacity[tier] + bytes <= limit) break;
+        if (cache->capacity[tier] + bytes <= limit || HAK_UNLIKELY(twice->bits != 0)) break;
         unsigned index = cache->victim = (uint16_t)(cache->victim % HAK_CLASS_COUNT + 1);
         if (cache->magazines[index].slots <= 2 || hak_tier_of_class(index) != tier) continue;
         asked++;
-        if (now - cache->used_at[index] > now - before) shrink(cache, index);
+        if (now - cache->used_at[index] > now - before) shrink(cache, index, twice);
     }
     return cache->capacity[tier] + bytes <= limit;
 }
@@ -232,23 +234,29 @@ static bool note_same_way(hak_cache_t *cache, unsigned class_index) {
     return *streak % STREAM_CALLS == 0 || !hak_depot_is_open();
 }
 
-/* Counts a slow call of a magazine, and looks at the next magazine of its tier. Returns the
- * tier's count at the previous slow call of the magazine. */
+/* Counts a slow call of a magazine. Returns the tier's count at its previous slow call. */
 static uint32_t note_slow(hak_cache_t *cache, unsigned class_index) {
-    const hak_tier_t tier = hak_tier_of_class(class_index);
-    const uint32_t before = cache->used_at[class_index], now = ++cache->clock[tier];
+    const uint32_t before = cache->used_at[class_index];
     cache->slow_count++;
-    cache->used_at[class_index] = now;
-    const unsigned other = tier == HAK_TINY
-                               ? 1 + now % HAK_CLASS_TINY
-                               : HAK_CLASS_TINY + 1 + now % (HAK_CLASS_COUNT - HAK_CLASS_TINY);
-    hak_idle_look(cache, other, now);
+    cache->used_at[class_index] = ++cache->clock[hak_tier_of_class(class_index)];
     return before;
 }
 
+/* A slow call that grow has counted also looks at the next magazine of its tier. It holds no block meanwhile: what it
+ * finds already free is reported, and the program's handler of SIGABRT may jump away. */
+static void look_at_next(hak_cache_t *cache, unsigned class_index) {
+    const hak_tier_t tier = hak_tier_of_class(class_index);
+    const uint32_t now = cache->clock[tier];
+    hak_idle_look(cache,
+                  tier == HAK_TINY ? 1 + now % HAK_CLASS_TINY
+                                   : HAK_CLASS_TINY + 1 + now % (HAK_CLASS_COUNT - HAK_CLASS_TINY),
+                  now);
+}
+
 /* Makes a magazine's first stack, or doubles its stack: when this slow call goes the other way
- * than the last one, or when many have gone the same way; and the budget has room. */
-static bool grow(hak_cache_t *cache, unsigned class_index, unsigned way) {
+ * than the last one, or when many have gone the same way; and the budget has room. *twice, empty so far, gets blocks
+ * of another magazine that were already free: the caller reports them when it holds no block. */
+static bool grow(hak_cache_t *cache, unsigned class_index, unsigned way, hak_twice_t *twice) {
     hak_magazine_t *magazine = &cache->magazines[class_index];
     hak_tier_t tier = hak_tier_of_class(class_index);
     uint32_t before = note_slow(cache, class_index);
@@ -267,7 +275,7 @@ static bool grow(hak_cache_t *cache, unsigned class_index, unsigned way) {
         (cache->slow_count % STEAL_INTERVAL != 0 || cache->streak[class_index] % STREAM_CALLS != 0))
         return false;
     if (magazine->slots >= slots_max(class_index)) return false;
-    if (!has_room && !take_room(cache, tier, before, more)) return false;
+    if (!has_room && !take_room(cache, tier, before, more, twice)) return false;
     return resize(cache, class_index, magazine->slots * 2u);
 }
 
@@ -337,6 +345,18 @@ static HAK_BEHIND unsigned refill_on_cpu(hak_cache_t *cache, unsigned class_inde
     return refill_from(cache, hak_depot_shard(), class_index, want);
 }
 
+HAK_FAST_PATH void report(const hak_twice_t *twice, unsigned class_index) {
+    if (HAK_UNLIKELY(twice->bits != 0)) hak_shard_report_twice(twice, class_index);
+}
+
+HAK_FAST_PATH void grow_to_refill(hak_cache_t *cache, unsigned class_index) {
+    hak_twice_t twice;
+    twice.bits = 0;
+    grow(cache, class_index, REFILLED, &twice);
+    report(&twice, class_index);
+    look_at_next(cache, class_index);
+}
+
 void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
     void *one[2];
     HAK_COUNT_WAY(HAK_WAY_REFILL_CALLS);
@@ -348,7 +368,7 @@ void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
     }
     if (HAK_UNLIKELY(hak_idle_is_braked(magazine))) hak_idle_set_limit(magazine, magazine->slots);
     if (!zeroed)
-        grow(cache, class_index, REFILLED);
+        grow_to_refill(cache, class_index);
     else
         cache->used_at[class_index] = cache->clock[hak_tier_of_class(class_index)];
     if (zeroed || !magazine->slots) {
@@ -386,29 +406,49 @@ static HAK_BEHIND bool give_without_cache(unsigned class_index, void *block) {
     return true;
 }
 
-bool hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block) {
-    if (HAK_UNLIKELY(!cache)) return give_without_cache(class_index, block);
+static void push(hak_cache_t *cache, unsigned class_index, void *block) {
     hak_magazine_t *magazine = &cache->magazines[class_index];
-    if (HAK_UNLIKELY(hak_idle_is_braked(magazine))) {
-        HAK_COUNT_WAY(HAK_WAY_FREE_FULL);
-        hak_idle_empty_braked(cache, class_index);
-    } else if (hak_magazine_count(magazine) + 1 >= magazine->slots &&
-               !grow(cache, class_index, FLUSHED)) {
-        if (!magazine->slots) {
-            HAK_COUNT_WAY(HAK_WAY_FREE_NO_STACK);
-            hak_magazine_give(cache, class_index, block);
-            return true;
-        }
-        HAK_COUNT_WAY(HAK_WAY_FREE_FULL);
-        hak_magazine_flush(cache, class_index, next_batch(cache, class_index), hak_depot_is_open(),
-                           block);
-    } else {
-        HAK_COUNT_WAY(HAK_WAY_FREE_ROOM);
-    }
     HAK_COUNT_CALL(class_index, HAK_CALL_TLS_SLL);
     void **top = hak_load_relaxed(&magazine->top) + 1;
     *top = block;
     hak_store_relaxed(&magazine->top, top);
     HAK_CACHE_CHECK_AFTER(cache, class_index);
+}
+
+/* The stack has no room for the block. */
+static void overflow_full(hak_cache_t *cache, unsigned class_index, void *block) {
+    hak_twice_t twice;
+    twice.bits = 0;
+    if (grow(cache, class_index, FLUSHED, &twice)) {
+        HAK_COUNT_WAY(HAK_WAY_FREE_ROOM);
+        push(cache, class_index, block);
+    } else if (!cache->magazines[class_index].slots) {
+        HAK_COUNT_WAY(HAK_WAY_FREE_NO_STACK);
+        hak_magazine_give(cache, class_index, block);
+    } else {
+        HAK_COUNT_WAY(HAK_WAY_FREE_FULL);
+        hak_magazine_flush(cache, class_index, next_batch(cache, class_index), hak_depot_is_open(),
+                           block);
+        push(cache, class_index, block);
+    }
+    report(&twice, class_index);
+    look_at_next(cache, class_index);
+}
+
+/* A braked magazine has room in its stack: the block goes back with the others. */
+bool hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block) {
+    if (HAK_UNLIKELY(!cache)) return give_without_cache(class_index, block);
+    const hak_magazine_t *magazine = &cache->magazines[class_index];
+    if (hak_magazine_count(magazine) + 1 >= magazine->slots) {
+        overflow_full(cache, class_index, block);
+        return true;
+    }
+    push(cache, class_index, block);
+    if (HAK_UNLIKELY(hak_idle_is_braked(magazine))) {
+        HAK_COUNT_WAY(HAK_WAY_FREE_FULL);
+        hak_idle_empty_braked(cache, class_index);
+    } else {
+        HAK_COUNT_WAY(HAK_WAY_FREE_ROOM);
+    }
     return true;
 }

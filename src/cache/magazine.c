@@ -21,10 +21,8 @@ static HAK_BEHIND void give_taken(hak_cache_t *cache, unsigned class_index, void
     bad->first = blocks;
 }
 
-/* Removes the oldest `count` blocks, or fewer: up to blocks that were already free, which are then in *twice. Returns
- * how many. */
-static size_t remove_oldest(hak_cache_t *cache, unsigned class_index, size_t count, bool to_depot,
-                            hak_twice_t *twice) {
+size_t hak_magazine_remove(hak_cache_t *cache, unsigned class_index, size_t count, bool to_depot,
+                           hak_twice_t *twice) {
     hak_magazine_t *magazine = &cache->magazines[class_index];
     void **const blocks = magazine->base + 1;
     twice->bits = 0;
@@ -67,7 +65,7 @@ void hak_magazine_flush(hak_cache_t *cache, unsigned class_index, size_t count, 
     hak_twice_t twice;
     HAK_PROBE(flush, hak_classes[class_index].size, count);
     while (count) {
-        count -= remove_oldest(cache, class_index, count, to_depot, &twice);
+        count -= hak_magazine_remove(cache, class_index, count, to_depot, &twice);
         if (HAK_UNLIKELY(twice.bits != 0))
             count = report_twice(cache, class_index, &twice, count, coming);
     }
@@ -101,7 +99,7 @@ HAK_NEXT void hak_magazine_empty_inside(hak_cache_t *cache, unsigned class_index
     bad->count = 0;
     if (count) {
         HAK_PROBE(flush, hak_classes[class_index].size, count);
-        remove_oldest(cache, class_index, count, to_depot, &twice);
+        hak_magazine_remove(cache, class_index, count, to_depot, &twice);
     }
     if (HAK_UNLIKELY(twice.bits != 0))
         list_bad(&twice, bad);

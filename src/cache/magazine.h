@@ -5,6 +5,7 @@
 #include "cache/cache.h"
 #include "cache/lifo.h"
 #include "cache/sampler.h"
+#include "shard/flush.h"
 
 /* Blocks in its stack. */
 HAK_FAST_PATH size_t hak_magazine_count(const hak_magazine_t *magazine) {
@@ -41,9 +42,14 @@ HAK_FAST_PATH void hak_cache_end_change(hak_cache_t *cache) {
 /* Gives a block to the cache's home shard. */
 void hak_magazine_give(hak_cache_t *cache, unsigned class_index, void *block);
 
-/* Removes the oldest `count` blocks from a magazine. The class's lifo keeps as many as it has room for, then the depot,
- * if allowed; the shard gets the others. `coming`: the block that the caller then puts there, or NULL; it lies there
- * while double frees are reported. */
+/* Removes the oldest `count` blocks from a magazine, or fewer: up to blocks that were already free, which are then in
+ * *twice. The class's lifo keeps as many as it has room for, then the depot, if allowed; the shard gets the others.
+ * Returns how many it has removed. */
+size_t hak_magazine_remove(hak_cache_t *cache, unsigned class_index, size_t count, bool to_depot,
+                           hak_twice_t *twice);
+
+/* Removes `count` of them, and reports what was already free. `coming`: the block that the caller then puts there, or
+ * NULL; it lies there meanwhile. */
 void hak_magazine_flush(hak_cache_t *cache, unsigned class_index, size_t count, bool to_depot,
                         void *coming);
 

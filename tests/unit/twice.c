@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "cache/cpu_depot.h"
+#include "cache/idle.h"
 #include "hakmem.h"
 #include "shard/remote.h"
 
@@ -237,10 +238,11 @@ static void out_of_a_get(const void *unused) {
     check_slab(slab);
 }
 
-/* The magazine is full, and the block that is freed is on its way into it. */
-static void out_of_a_free(const void *unused) {
-    (void)unused;
-    enum { MANY = 4000, SIZE = 64, AGAIN = 5 };
+enum { MANY = 4000, SIZE = 64, OTHER_SIZE = 128, OTHERS = 60, NONE = MANY };
+
+/* Frees many blocks, and the first one again behind that number, until there is a report, out of which the handler jumps.
+ * The block that was being freed must not be lost. */
+static void free_many(void (*prepare)(void), unsigned behind) {
     static void *blocks[MANY];
     static unsigned at;
     hakmem_free(hakmem_malloc(SIZE)); /* from now on the thread has a cache */
@@ -248,10 +250,11 @@ static void out_of_a_free(const void *unused) {
     const size_t before = hak_shard_in_use(SMALL);
     for (at = 0; at < MANY; at++) blocks[at] = hakmem_malloc(SIZE);
     jump_at_a_report();
+    if (prepare) prepare();
     if (sigsetjmp(back, 1) == 0) {
         for (at = 0; at < MANY; at++) {
             hakmem_free(blocks[at]);
-            if (at == AGAIN) hakmem_free(blocks[0]);
+            if (at == behind) hakmem_free(blocks[0]);
         }
         CHECK(false, "nothing was reported");
     }
@@ -261,10 +264,75 @@ static void out_of_a_free(const void *unused) {
           (int)(hak_shard_in_use(SMALL) - before));
 }
 
+/* The magazine is full, and the block that is freed is on its way into it. */
+static void out_of_a_free(const void *unused) {
+    (void)unused;
+    free_many(NULL, 5);
+}
+
+static void brake(void) { hak_idle_set_limit(&hak_cache->magazines[SMALL], 5); }
+
+static void out_of_a_braked_free(const void *unused) {
+    (void)unused;
+    free_many(brake, 2);
+}
+
+/* Frees blocks of another class, more than half of what its stack may hold, and one of them twice. Returns the class. */
+static unsigned free_others(void) {
+    void *others[OTHERS];
+    for (unsigned i = 0; i < OTHERS; i++)
+        CHECK((others[i] = hakmem_malloc(OTHER_SIZE)) != NULL, "no block");
+    const unsigned class_index = hak_owner_class(slab_of(others[0])->owner);
+    const hak_magazine_t *magazine = &hak_cache->magazines[class_index];
+    hak_cache_flush_all(hak_cache);
+    const unsigned few = magazine->slots / 2u + 2;
+    CHECK(magazine->slots > few && few < OTHERS, "a stack of %u slots", magazine->slots);
+    for (unsigned i = 0; i < few; i++) {
+        hakmem_free(others[i]);
+        if (i == 2) hakmem_free(others[0]);
+    }
+    CHECK((size_t)(magazine->top - magazine->base) == few + 1, "they are not in one magazine");
+    return class_index;
+}
+
+/* The next slow call finds that this other magazine has not been used for very long. */
+static void have_an_idle_one(void) {
+    const unsigned other = free_others();
+    uint32_t *clock = &hak_cache->clock[HAK_TINY];
+    *clock = (*clock / HAK_CLASS_TINY + 1) * HAK_CLASS_TINY + other - 2;
+    hak_cache->used_at[other] = *clock - (1u << 30);
+    hak_cache->seen[other] = (uint16_t)((uintptr_t)hak_cache->magazines[other].top >> 3);
+}
+
+static void out_of_a_free_beside_an_idle_magazine(const void *unused) {
+    (void)unused;
+    free_many(have_an_idle_one, NONE);
+}
+
+/* The next slow call takes room from this other magazine. */
+static void have_one_with_room(void) {
+    const unsigned other = free_others();
+    hak_cache_set_budget(HAK_TINY, 1);
+    hak_cache->victim = (uint16_t)(other - 1);
+    hak_cache->slow_count = 15;
+    hak_cache->used_at[other] = hak_cache->clock[HAK_TINY] - 100;
+    hak_cache->used_at[SMALL] = hak_cache->clock[HAK_TINY];
+}
+
+static void out_of_a_free_that_takes_room(const void *unused) {
+    (void)unused;
+    free_many(have_one_with_room, NONE);
+}
+
 static void a_jump_loses_no_block(void **state) {
     (void)state;
-    static void (*const runs[])(const void *) = {out_of_a_flush, out_of_a_take, out_of_a_get,
-                                                 out_of_a_free};
+    static void (*const runs[])(const void *) = {out_of_a_flush,
+                                                 out_of_a_take,
+                                                 out_of_a_get,
+                                                 out_of_a_free,
+                                                 out_of_a_braked_free,
+                                                 out_of_a_free_beside_an_idle_magazine,
+                                                 out_of_a_free_that_takes_room};
     for (unsigned i = 0; i < sizeof runs / sizeof *runs; i++) {
         struct child_end end;
         child_run(runs[i], NULL, SECONDS, &end);
