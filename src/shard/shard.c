@@ -313,19 +313,31 @@ typedef struct {
         most; /* blocks that are drained, or a little more; answer: 0 when there may be others */
     bool any_warm;     /* some bin has warm slabs */
     bool keeps;        /* the shard keeps some slabs for its other classes */
+    unsigned patience; /* milliseconds that it may still wait for locks that other threads hold */
     hak_twice_t twice; /* answer; blocks that were found free already */
 } visit_t;
 
+/* Waits for a bin's lock, outside the gate: the holder's fork, in a signal handler, would wait for this thread. */
+static HAK_BEHIND bool wait_for(hak_bin_t *bin, unsigned *patience) {
+    for (; *patience; --*patience) {
+        hak_gate_leave();
+        hak_os_sleep_ms(1);
+        hak_gate_enter();
+        if (hak_lock_try_apart(&bin->lock)) return true;
+    }
+    return false;
+}
+
 /* Drains a bin, takes back unused slabs that are bound to threads, and releases the kept empty slab. Does nothing if
- * another thread holds the bin's lock. Returns the number of looks: one for the bin, one for each drained block and
- * each released slab; 0 if there was nothing to do. */
+ * another thread holds the bin's lock for too long. Returns the number of looks: one for the bin, one for each drained
+ * block and each released slab; 0 if there was nothing to do. */
 static HAK_NEXT uint32_t drain_and_release(unsigned shard, unsigned class_index, visit_t *visit) {
     hak_bin_t *bin = hak_bin_of(shard, class_index);
     bool warm =
         visit->any_warm && hak_load_relaxed(&hak_warm_ring_of(shard, class_index)->count) != 0;
     if (!hak_load_relaxed(&bin->pending) && !hak_load_relaxed(&bin->empty) && !warm) return 0;
     hak_gate_enter();
-    if (!hak_lock_try(&bin->lock)) {
+    if (!hak_lock_try_apart(&bin->lock) && !(visit->patience && wait_for(bin, &visit->patience))) {
         hak_gate_leave();
         return 1;
     }
@@ -340,7 +352,7 @@ static HAK_NEXT uint32_t drain_and_release(unsigned shard, unsigned class_index,
         slab->next = released;
         released = slab;
     }
-    hak_lock_release(&bin->lock);
+    hak_lock_release_inside(&bin->lock);
     const uint32_t count = hak_slab_release_list(released, shard, class_index, visit->keeps);
     hak_gate_leave();
     return 1 + most - visit->most + count;
@@ -477,11 +489,13 @@ HAK_BEHIND void *hak_shard_take_last(unsigned home, unsigned class_index, bool *
     return take_and_tell(&request, take_from_pool) ? one[1] : NULL;
 }
 
-/* Visits the bins one by one. Skips a bin whose lock is held: it is not idle. Leaves a bin after
- * DRAINS_MOST drains, in case remote frees come faster than it drains them. A shard costs a look, too: on a
- * machine with many CPUs the bins alone are many lines. */
-HAK_NEXT bool hak_shard_release_piece(hak_walk_t *walk, hak_budget_t *budget) {
-    visit_t visit = {.age = 1, .any_warm = hak_load_relaxed(&hak_warm_seen)};
+/* Visits the bins one by one. Skips a bin whose lock is held: it is not idle; unless all is to go back, since its holder
+ * may have lost its CPU. Leaves a bin after DRAINS_MOST drains, in case remote frees come faster than it drains them. A
+ * shard costs a look, too: on a machine with many CPUs the bins alone are many lines. */
+HAK_NEXT bool hak_shard_release_piece(hak_walk_t *walk, unsigned *patience, hak_budget_t *budget) {
+    visit_t visit = {.age = !patience,
+                     .any_warm = hak_load_relaxed(&hak_warm_seen),
+                     .patience = patience ? *patience : 0};
     for (; walk->shard < hak_shard_count(); walk->shard++, walk->class_index = 0) {
         if (!hak_shard_is_made(walk->shard)) continue;
         if (walk->class_index == 0) hak_stock_release(walk->shard);
@@ -490,6 +504,7 @@ HAK_NEXT bool hak_shard_release_piece(hak_walk_t *walk, hak_budget_t *budget) {
             visit.most = hak_min(budget->looks, DRAIN_MOST);
             visit.twice.bits = 0;
             hak_budget_look(budget, drain_and_release(walk->shard, walk->class_index + 1, &visit));
+            if (patience) *patience = visit.patience;
             report(&visit.twice, walk->class_index + 1);
             if (visit.most == 0 && ++walk->left < DRAINS_MOST) continue;
             walk->class_index++;
@@ -503,5 +518,5 @@ HAK_NEXT bool hak_shard_release_piece(hak_walk_t *walk, hak_budget_t *budget) {
 HAK_BEHIND void hak_shard_release_idle(void) {
     hak_walk_t walk = {0};
     hak_budget_t budget = HAK_BUDGET_ALL;
-    hak_shard_release_piece(&walk, &budget);
+    hak_shard_release_piece(&walk, NULL, &budget);
 }

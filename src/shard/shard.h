@@ -279,6 +279,7 @@ typedef struct {
 
 /* Releases empty slabs that were not used since the last sweep, and takes warm slabs back from
  * which nothing was carved since. The second function goes as far as the budget allows; true at the
- * end. */
+ * end. `patience`, if it is not NULL: all empty slabs go, and so many milliseconds all calls with it together may wait
+ * for bins whose lock another thread holds. */
 void hak_shard_release_idle(void);
-bool hak_shard_release_piece(hak_walk_t *walk, hak_budget_t *budget);
+bool hak_shard_release_piece(hak_walk_t *walk, unsigned *patience, hak_budget_t *budget);

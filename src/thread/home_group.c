@@ -375,6 +375,15 @@ void hak_group_put_back(hak_cache_t *cache, bool holds) {
     hak_gate_release(&cache->post);
 }
 
+HAK_BEHIND unsigned hak_group_full(void) {
+    unsigned full = 0;
+    for (unsigned number = 0; number < groups_of(hak_shard_count()); number++) {
+        HAK_HOLD(&group_at(number)->lock);
+        full += group_at(number)->full;
+    }
+    return full;
+}
+
 /* ---- Looks, and forks ------------------------------------------------------------------------ */
 
 HAK_NEXT unsigned hak_group_estimate(void) {

@@ -80,6 +80,9 @@ void hak_group_forget(hak_cache_t *cache);
 hak_cache_t *hak_group_take_full(void);
 void hak_group_put_back(hak_cache_t *cache, bool holds);
 
+/* How many such caches wait, those of ending threads included. Takes the lock of each group. */
+unsigned hak_group_full(void);
+
 /* Lets each group tell its exact number of threads. Inside the gate. */
 void hak_group_tell_all(void);
 

@@ -7,6 +7,7 @@
 #include "large/large.h"
 #include "os/cpu.h"
 #include "pool/purge.h"
+#include "thread/home_group.h"
 #include "thread/thread.h"
 
 enum {
@@ -14,12 +15,16 @@ enum {
     CACHE_LOOKS = 64, /* of a magazine that is emptied: its blocks may belong to so many slabs */
 };
 
+/* On many CPUs more caches wait with blocks than there are CPUs (home_group.c). A later pass empties what one leaves, but
+ * malloc_trim and a call that would fail have only one. */
 hak_purge_pass_t hak_purge_pass(unsigned stages, uint32_t delay_ms, hak_sparse_t bins) {
-    return (hak_purge_pass_t){.stages = stages,
-                              .left = hak_os_cpu_count(),
-                              .delay_ms = delay_ms,
-                              .bins = bins,
-                              .patience = bins == HAK_SPARSE_ALL ? TRIM_PATIENCE_MS : 0};
+    const bool is_all = bins == HAK_SPARSE_ALL;
+    return (hak_purge_pass_t){
+        .stages = stages,
+        .left = is_all && stages & HAK_PASS_CACHES ? hak_group_full() : hak_os_cpu_count(),
+        .delay_ms = delay_ms,
+        .bins = bins,
+        .patience = is_all ? TRIM_PATIENCE_MS : 0};
 }
 
 /* Continues the present stage; true at its end. */
@@ -32,7 +37,8 @@ static bool go_on(hak_purge_pass_t *pass, hak_budget_t *budget, size_t *bytes) {
         hak_budget_look(budget, CACHE_LOOKS);
         return false;
     case HAK_PASS_BINS:
-        return hak_shard_release_piece(&pass->walk, budget);
+        return hak_shard_release_piece(
+            &pass->walk, pass->bins == HAK_SPARSE_ALL ? &pass->patience : NULL, budget);
     case HAK_PASS_LARGE:
         *bytes += hak_large_purge_piece(&pass->at, pass->delay_ms, budget);
         return pass->at >= HAK_HEAPS_MAX;

@@ -389,7 +389,7 @@ static size_t purge_all(hak_cache_t *cache) {
     if (cache) hak_cache_flush_all(cache);
     hak_purge_pass_t pass = hak_purge_pass(HAK_PASS_CACHES, 0, HAK_SPARSE_ALL);
     size_t purged = hak_purge_pass_all(&pass, HAK_BUDGET_ALL);
-    hak_shard_release_idle(); /* this sweep only ages the kept empty slabs, of waiting caches, too */
+    hak_shard_release_idle(); /* this sweep only ages the warm slabs */
     pass = hak_purge_pass(HAK_PASS_WHOLE - HAK_PASS_CACHES, 0, HAK_SPARSE_ALL);
     purged += hak_purge_pass_all(&pass, HAK_BUDGET_ALL) + hak_pool_unmap_free();
     if (is_owner) leave();

@@ -91,9 +91,10 @@ void hak_purge_ahead_forget(void) {}
 bool hak_depot_sweep(hak_walk_t *walk, bool all, unsigned *patience, hak_budget_t *budget) {
     return (void)walk, (void)all, (void)patience, (void)budget, true;
 }
+unsigned hak_group_full(void) { return 0; }
 void hak_shard_release_idle(void) {}
-bool hak_shard_release_piece(hak_walk_t *walk, hak_budget_t *budget) {
-    return (void)walk, (void)budget, true;
+bool hak_shard_release_piece(hak_walk_t *walk, unsigned *patience, hak_budget_t *budget) {
+    return (void)walk, (void)patience, (void)budget, true;
 }
 bool hak_shard_purge_piece(hak_walk_t *walk, hak_sparse_t which, uint32_t delay_ms,
                            hak_budget_t *budget, size_t *bytes) {

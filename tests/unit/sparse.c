@@ -324,7 +324,7 @@ static void a_piece_of_a_sweep_is_bounded(void **state) {
     for (bool is_done = false; !is_done;) {
         const unsigned slabs = slab_count(HOME);
         hak_budget_t budget = {LOOKS, SIZE_MAX};
-        is_done = hak_shard_release_piece(&walk, &budget);
+        is_done = hak_shard_release_piece(&walk, NULL, &budget);
         assert_true(is_done || budget.looks == 0);
         REQUIRE(slabs - slab_count(HOME) <= LOOKS / 2, "%u slabs for %u looks",
                 slabs - slab_count(HOME), LOOKS);

@@ -3,6 +3,7 @@
 #include "unit.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -11,10 +12,11 @@
 #include "os/cpu.h"
 #include "os/os.h"
 #include "pool/pool.h"
+#include "shard/bin.h"
 #include "thread/thread.h"
 #include "thread/verify.h"
 
-enum { SIZE = 48, MORE = 20, SECONDS = 60 };
+enum { SIZE = 48, MORE = 20, SECONDS = 60, CLASS = HAK_CLASS_14336, HELD_MS = 50 };
 
 static const char *const variables[] = {"HAKMEM_PURGE_THREAD=0", NULL};
 
@@ -106,6 +108,74 @@ static void a_trim_takes_what_waits(void **state) {
     unit_child(nothing_of_a_thread_stays, NULL, SECONDS, "a trim");
 }
 
+static sem_t is_held;
+
+static void *hold_a_bin(void *bin) {
+    hak_lock_t *lock = &((hak_bin_t *)bin)->lock;
+    hak_lock_acquire(lock);
+    sem_post(&is_held);
+    hak_os_sleep_ms(HELD_MS);
+    hak_lock_release(lock);
+    return NULL;
+}
+
+/* The holder of a bin's lock may have lost its CPU: the empty slab that the bin keeps goes back all the same. */
+static void nothing_of_a_held_bin_stays(const void *unused) {
+    pthread_t holder;
+    void *top[2];
+    (void)unused;
+    CHECK(hak_shard_take(0, CLASS, 1, top, NULL) == 1, "no block");
+    hak_bin_t *const bin = hak_bin_of(0, CLASS); /* the take has made the shard */
+    hak_shard_flush(0, CLASS, &top[1], 1);
+    CHECK(bin->empty != NULL, "the bin keeps no empty slab");
+    CHECK(sem_init(&is_held, 0, 0) == 0, "no semaphore");
+    CHECK(pthread_create(&holder, NULL, hold_a_bin, bin) == 0, "no thread");
+    sem_wait(&is_held);
+    hakmem_malloc_trim(0);
+    CHECK(bin->empty == NULL, "the empty slab of a bin that was held is still there");
+    pthread_join(holder, NULL);
+    CHECK(hak_verify() == 0, "violations");
+}
+
+static void a_trim_waits_for_bins(void **state) {
+    (void)state;
+    unit_child(nothing_of_a_held_bin_stays, NULL, SECONDS, "a trim beside a bin that is held");
+}
+
+static unsigned caches_with_blocks(void) {
+    unsigned holding = 0;
+    for (const hak_cache_t *cache = hak_thread_caches(); cache; cache = cache->next)
+        holding += cache->holds;
+    return holding;
+}
+
+/* With many shards there are many groups, and in each of them caches may wait with blocks: more than there are CPUs. */
+static int several_groups(void) {
+    const unsigned cpus = hak_os_cpu_count(), count = 2 * cpus + 64;
+    pthread_t *threads = calloc(count, sizeof *threads);
+    hakmem_free(hakmem_malloc(SIZE));
+    pthread_barrier_init(&all_work, NULL, count);
+    for (unsigned i = 0; i < count; i++)
+        CHECK(pthread_create(&threads[i], NULL, work, NULL) == 0, "no thread");
+    for (unsigned i = 0; i < count; i++) pthread_join(threads[i], NULL);
+    CHECK(caches_with_blocks() > cpus, "%u caches wait with blocks", caches_with_blocks());
+    hakmem_malloc_trim(0);
+    CHECK(caches_with_blocks() == 0, "a trim has left the blocks of %u caches",
+          caches_with_blocks());
+    CHECK(hak_verify() == 0, "violations");
+    free(threads);
+    return 0;
+}
+
+static void a_trim_takes_what_waits_in_each_group(void **state) {
+    (void)state;
+    struct child_end end;
+    const char *const many[] = {"HAKMEM_SHARDS=64", "HAKMEM_PURGE_THREAD=0",
+                                "HAKMEM_CACHE_BUDGET=1G", NULL};
+    unit_rerun("groups", many, SECONDS, &end);
+    REQUIRE(end.in_time && end.status == 0, "status %#x: %s", (unsigned)end.status, end.err);
+}
+
 static void no_lock_of_the_process(void **state) {
     (void)state;
     unit_child(starts_and_ends_wait_for_nobody, NULL, SECONDS, "the list's lock");
@@ -117,12 +187,14 @@ static void caches_with_blocks_serve_first(void **state) {
 }
 
 int main(int argc, char **argv) {
-    (void)argc;
+    if (argc > 1) return several_groups();
     unit_need_environment(argv, variables);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(caches_with_blocks_serve_first),
         cmocka_unit_test(no_lock_of_the_process),
         cmocka_unit_test(a_trim_takes_what_waits),
+        cmocka_unit_test(a_trim_waits_for_bins),
+        cmocka_unit_test(a_trim_takes_what_waits_in_each_group),
     };
     return cmocka_run_group_tests_name("waiting", tests, NULL, NULL);
 }
