@@ -71,11 +71,15 @@ static void after_fork_parent(void) {
 }
 
 /* If there was no other thread, the gate was not closed and no thread stayed behind; unless a handler
- * started one, whose fork has closed it. */
+ * started one, whose fork has closed it. But a signal handler may have interrupted a piece of purge work, and need not
+ * return. */
 static void after_fork_child(void) {
     hak_thread_renumber();
     hak_thread_seed(hak_cache);
-    if (!hak_gate_thread.forks && !hak_gate_is_awaited()) return;
+    if (!hak_gate_thread.forks && !hak_gate_is_awaited()) {
+        hak_purge_forget_own();
+        return;
+    }
     hak_gate_thread.forks = 0;
     if (_IO_list_resetlock) _IO_list_resetlock();
     hak_lock_reset(&hak_report_lock);

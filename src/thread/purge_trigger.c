@@ -440,6 +440,10 @@ HAK_BEHIND void hak_purge_forget(void) {
     begin_anew();
 }
 
+void hak_purge_forget_own(void) {
+    if (HAK_UNLIKELY(hak_load_relaxed(&owner) == hak_os_thread())) hak_purge_forget();
+}
+
 HAK_BEHIND void hak_purge_disown(uintptr_t thread) {
     if (thread && hak_load_relaxed(&owner) == thread) begin_anew();
 }

@@ -58,8 +58,10 @@ typedef void (*hak_watcher_t)(bool at_once);
 void hak_purge_set_watcher(hak_watcher_t watcher);
 hak_watcher_t hak_purge_watcher(void); /* NULL for none */
 
-/* In the child of a fork. */
+/* In the child of a fork. The second where there was no other thread: only a handler that has interrupted the thread's own
+ * piece leaves work behind. */
 void hak_purge_forget(void);
+void hak_purge_forget_own(void);
 
 /* The same in the child of a clone without fork handlers, where the owner of the work is a thread that stayed behind. One
  * thread calls it, and others may run. */

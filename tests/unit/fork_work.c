@@ -10,6 +10,7 @@
 #include "hakmem.h"
 #include "hardened/verify.h"
 #include "os/gate.h"
+#include "os/os.h"
 #include "pool/purge_budget.h"
 #include "shard/sparse.h"
 #include "stats/collect.h"
@@ -100,14 +101,10 @@ size_t __wrap_hak_large_purge_piece(unsigned *at, uint32_t delay_ms, hak_budget_
     return bytes;
 }
 
-static void fork_in_a_purge(void) {
-#ifdef __SANITIZE_THREAD__
-    skip(); /* it allows no threads in such a child */
-#endif
-    begin_other();
+static void purge_and_fork(void) {
     forks_in_purge = true;
     hak_purge_round(0);
-    assert_false(forks_in_purge);
+    CHECK(!forks_in_purge, "no piece of a large heap");
     if (is_child) {
         purge_in_a_thread();
         /* Once more: the piece that was left behind has ended. */
@@ -119,7 +116,34 @@ static void fork_in_a_purge(void) {
         CHECK(hak_verify() == 0, "violations");
         _exit(0);
     }
+}
+
+static void fork_in_a_purge(void) {
+#ifdef __SANITIZE_THREAD__
+    skip(); /* it allows no threads in such a child */
+#endif
+    begin_other();
+    purge_and_fork();
     end_other();
+}
+
+/* Nobody closes the gate where there is no other thread. */
+static void purge_and_fork_alone(const void *unused) {
+    (void)unused;
+    hakmem_free(hakmem_malloc(100));
+    CHECK(!hak_os_knows_threads() || hak_os_is_single_threaded(), "there is another thread");
+    comes_back = false;
+    purge_and_fork();
+    comes_back = true;
+    purge_and_fork();
+}
+
+static void the_handler_of_a_single_thread_forks_while_it_purges(void **state) {
+    (void)state;
+#ifdef __SANITIZE_THREAD__
+    skip(); /* it has a thread of its own */
+#endif
+    unit_child(purge_and_fork_alone, NULL, SECONDS, "a fork in a purge");
 }
 
 static void the_handler_forks_while_its_thread_purges(void **state) {
@@ -325,6 +349,8 @@ static void no_helper_starts_for_no_thread(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        /* first: no thread was there yet */
+        cmocka_unit_test(the_handler_of_a_single_thread_forks_while_it_purges),
         cmocka_unit_test(the_handler_forks_while_its_thread_purges),
         cmocka_unit_test(the_handler_forks_in_a_purge_and_does_not_come_back),
         cmocka_unit_test(a_child_knows_what_is_due),
