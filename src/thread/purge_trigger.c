@@ -60,6 +60,7 @@ enum {
     PASS_INTERVAL_MS = 250,
     SHORT_DELAY_MS = 2000, /* with a longer delay frees do not give back ahead of time */
     OWNER_PATIENCE_MS = 1000,
+    VISITS_MOST = 16,            /* of shards, in one piece */
     ADDRESS_BITS = 56,           /* no system gives a process more */
     CALLS_OF_SHORT_PROGRAM = 64, /* with fewer slow calls a helper thread does not pay */
 };
@@ -132,13 +133,25 @@ static void pay_for_growth(hak_budget_t *budget) {
         lower(&hak_shard_grown, units);
 }
 
+/* Of visits that have waited for the owner only VISITS_MOST are made. A visit that finds nothing costs no look, and many
+ * in a row would take bins for idle from which blocks are taken in between. */
 static void make_visits(hak_budget_t *budget) {
     uint32_t visits = hak_load_relaxed(&hak_shard_visits_due);
+    if (HAK_UNLIKELY(visits > VISITS_MOST)) {
+        lower(&hak_shard_visits_due, visits - VISITS_MOST);
+        visits = VISITS_MOST;
+    }
     for (; visits && !hak_budget_is_spent(budget); visits--) {
         hak_shard_visit(budget);
         lower(&hak_shard_visits_due, 1);
     }
     if (visits) hak_budget_note(HAK_NOTE_VISIT);
+}
+
+/* While nothing is purged, nothing is due either: it would pile up until the program sets a delay. */
+static HAK_BEHIND void forget_what_is_due(void) {
+    lower(&hak_shard_grown, hak_load_relaxed(&hak_shard_grown));
+    lower(&hak_shard_visits_due, hak_load_relaxed(&hak_shard_visits_due));
 }
 
 static void begin_pass(work_t *work, uint32_t delay_ms, hak_sparse_t bins) {
@@ -172,7 +185,10 @@ static uint32_t take_notes(void) {
 static void do_noted(work_t *work, int64_t delay_ms, hak_budget_t *budget) {
     uint32_t notes = take_notes();
     if (notes & HAK_NOTE_PRESSURE) begin_pass(work, 0, HAK_SPARSE_SPARE);
-    if (delay_ms < 0) return;
+    if (HAK_UNLIKELY(delay_ms < 0)) {
+        forget_what_is_due();
+        return;
+    }
     if (notes & HAK_NOTE_GROWN) pay_for_growth(budget);
     if (notes & HAK_NOTE_VISIT) make_visits(budget);
     const unsigned stages = HAK_PASS_HUGE | HAK_PASS_UNITS;
