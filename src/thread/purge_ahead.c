@@ -30,6 +30,11 @@
  * into the gaps, or belong to another tier. That such memory should have been kept shows only when as much memory is
  * touched after it was given back.
  *
+ * A heap is being emptied when little of what is committed is in use, and less at each look; and when most of what was in
+ * use before this fall is gone, or less is in use than at the end of any earlier fall. Without the last condition, a
+ * program that was large once, and whose blocks are strewn over many slabs, would seem to end with each of its waves.
+ *
+ *   lowest least in use since it was a FULL_PART of what is committed, before the present fall;  least  with that
  *   given  bytes that frees have given back, and that were not touched again
  *   missed bytes that were touched again, at most what is in use. They are kept in addition, up to a MISSED_PART of
  *          what is in use
@@ -50,8 +55,9 @@ enum {
     PART = 64,                /* of the recent peak */
     MISSED_PART = 2,          /* of memory in use */
     SOFT_PART = 16,           /* of LIMIT_SOFT: no more is kept, else a swing would cross it */
-    EMPTY_PART = 8,    /* of what is committed: if less is in use, a heap is being emptied, */
-    MORE_PART = 8,     /* ...unless hardly more is committed than may be kept */
+    EMPTY_PART = 8,           /* of what is committed, or of a fall: little */
+    FULL_PART = 2,            /* of what is committed: much */
+    MORE_PART = 8,     /* of what may be kept: a heap that has no more pages need not be emptied */
     NEAR_PART = 8,     /* of a fall: memory in use that moves by less stays where it is */
     STEP = 512 * 1024, /* less is not worth a piece, and is kept in any case */
     LOOK_MS = 10,      /* a look no sooner, unless what is in use has changed by... */
@@ -72,7 +78,8 @@ static struct {
     size_t peak, swing, expected;
     size_t low, fallen, top; /* of memory in use: see above; top: the most since it last rose */
     size_t level, mark;
-    size_t rested; /* in use when it last had stayed where it was; 0 after a rise by LEAST */
+    size_t lowest, least; /* see above; 0: not known */
+    size_t rested;        /* in use when it last had stayed where it was; 0 after a rise by LEAST */
     size_t given, missed;
     size_t committed_then; /* at the last look, or when the last was given */
     uint64_t peak_sunk_ms, swing_sunk_ms, missed_sunk_ms, mark_ms;
@@ -217,6 +224,24 @@ bool hak_purge_ahead_is_due(uint64_t now_ms) {
     return (now < then ? then - now : now - then) >= hak_max(STEP, then / LOOK_PART);
 }
 
+/* Without what HUGE_CACHE lets the program keep. */
+static size_t committed_now(void) {
+    const size_t all = hak_commit_bytes(), kept = hak_load_relaxed(&hak_huge_stats.kept_bytes);
+    return hak_option(HAK_OPTION_HUGE_CACHE) >= 0 ? all - hak_min(all, kept) : all;
+}
+
+/* `most` may be kept. */
+static bool is_being_emptied(size_t used, size_t most) {
+    const size_t committed = committed_now();
+    const bool is_much = used >= committed / FULL_PART;
+    if (is_much || !ahead.lowest) ahead.lowest = ahead.least = hak_max(used, 1);
+    if (used > ahead.least) ahead.lowest = ahead.least; /* that fall has ended */
+    ahead.least = hak_min(ahead.least, used);
+    const bool is_end = used + STEP <= ahead.lowest || used < ahead.fallen / EMPTY_PART;
+    return is_end && ahead.fallen != 0 && used == ahead.low && used < committed / EMPTY_PART &&
+           committed > most + most / MORE_PART;
+}
+
 void hak_purge_ahead_look(uint64_t now_ms) {
     size_t used = in_use(), soft = hak_commit_soft_near();
     hak_store_relaxed(&seen.ms, now_ms);
@@ -229,10 +254,7 @@ void hak_purge_ahead_look(uint64_t now_ms) {
                   hak_min(ahead.missed, used / MISSED_PART);
     if (hak_option(HAK_OPTION_PURGE_DELAY_MS) == 0) most = STEP;
     hak_store_relaxed(&ahead.kept, soft ? hak_min(most, soft / SOFT_PART) : most);
-    const size_t committed = hak_commit_bytes();
-    const bool has_more = committed > most + most / MORE_PART;
-    const bool is_lowest = ahead.fallen != 0 && used == ahead.low;
-    hak_store_relaxed(&ahead.falls, is_lowest && used < committed / EMPTY_PART && has_more);
+    hak_store_relaxed(&ahead.falls, is_being_emptied(used, most));
     hak_store_relaxed(&ahead.rests, ahead.rested != 0);
 }
 
@@ -242,6 +264,7 @@ bool hak_purge_ahead_rests(void) { return hak_load_relaxed(&ahead.rests); }
 
 void hak_purge_ahead_forget(void) {
     ahead.peak = ahead.swing = ahead.low = ahead.fallen = ahead.top = 0;
+    ahead.lowest = ahead.least = 0;
     ahead.level = ahead.mark = ahead.rested = ahead.given = ahead.missed = 0;
     ahead.doublings = ahead.missed_doublings = 0;
     ahead.has_doubled = ahead.missed_has_sunk = false;

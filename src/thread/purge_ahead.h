@@ -7,8 +7,8 @@
  * slightly out of date. */
 size_t hak_purge_ahead_excess(void);
 
-/* True when the program was emptying its heap at the last look: memory in use was falling and was a small part of what is
- * committed, and that was more than may be kept. */
+/* True when the program was emptying its heap at the last look (purge_ahead.c says how that shows), and more was committed
+ * than may be kept. */
 bool hak_purge_ahead_falls(void);
 
 /* True when, at the last look, memory in use had stayed about the same for PURGE_DELAY_MS and had not risen since: then

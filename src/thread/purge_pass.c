@@ -19,12 +19,12 @@ enum {
  * malloc_trim and a call that would fail have only one. */
 hak_purge_pass_t hak_purge_pass(unsigned stages, uint32_t delay_ms, hak_sparse_t bins) {
     const bool is_all = bins == HAK_SPARSE_ALL;
-    return (hak_purge_pass_t){
-        .stages = stages,
-        .left = is_all && stages & HAK_PASS_CACHES ? hak_group_full() : hak_os_cpu_count(),
-        .delay_ms = delay_ms,
-        .bins = bins,
-        .patience = is_all ? TRIM_PATIENCE_MS : 0};
+    return (hak_purge_pass_t){.stages = stages,
+                              .left = is_all && stages & HAK_PASS_CACHES ? hak_group_full()
+                                                                         : hak_os_cpu_count(),
+                              .delay_ms = delay_ms,
+                              .bins = bins,
+                              .patience = is_all ? TRIM_PATIENCE_MS : 0};
 }
 
 /* Continues the present stage; true at its end. */

@@ -55,6 +55,41 @@ static void looks_are_few(const void *unused) {
     CHECK(hak_purge_ahead_is_due(now_ms), "no look is due in the child of a fork");
 }
 
+/* The rest of a heap that was large, and whose slabs stay: its waves are no end, but what falls below them is. */
+static void waves_of_what_is_left_are_no_end(const void *unused) {
+    (void)unused;
+    begin();
+    spend(800, LOOK_MS);
+    spend(40, LOOK_MS);
+    CHECK(hak_purge_ahead_falls(), "a fall to a twentieth is none");
+    spend(40, 1000);
+    for (unsigned i = 0; i < 4; i++) {
+        spend(70, 2 * LOOK_MS);
+        for (size_t mib = 65; mib > 40; mib -= 5) {
+            spend(mib, LOOK_MS);
+            CHECK(!hak_purge_ahead_falls(), "wave %u is an end at %zu MiB", i, mib);
+        }
+    }
+    spend(30, LOOK_MS);
+    CHECK(hak_purge_ahead_falls(), "what falls further is no end");
+    spend(600, LOOK_MS);
+    spend(100, LOOK_MS);
+    CHECK(hak_purge_ahead_falls(), "the end of a second rise is none");
+}
+
+/* What HUGE_CACHE keeps is committed, and no heap is emptied to give it back. */
+static void what_is_kept_on_purpose_does_not_count(const void *unused) {
+    (void)unused;
+    atomic_store(&hak_huge_stats.kept_bytes, (size_t)900 << 20);
+    begin();
+    CHECK(hakmem_option_set("HAKMEM_HUGE_CACHE", "2G") == 0, "the option cannot be set");
+    spend(100, LOOK_MS);
+    spend(40, LOOK_MS);
+    CHECK(!hak_purge_ahead_falls(), "the heap is emptied for what is kept");
+    spend(5, LOOK_MS);
+    CHECK(hak_purge_ahead_falls(), "the heap is not emptied");
+}
+
 /* Nobody can know that the first fall is no end. */
 static void the_first_fall_gives_back(const void *unused) {
     (void)unused;
@@ -283,6 +318,8 @@ static void free_blocks_beside_others_are_not_in_use(const void *unused) {
 static void each(void **state) {
     (void)state;
     unit_child(looks_are_few, NULL, 20, "looks");
+    unit_child(waves_of_what_is_left_are_no_end, NULL, 20, "waves");
+    unit_child(what_is_kept_on_purpose_does_not_count, NULL, 20, "what HUGE_CACHE keeps");
     unit_child(the_first_fall_gives_back, NULL, 20, "a first fall");
     unit_child(a_swing_is_kept, NULL, 20, "swings");
     unit_child(after_a_rest_nothing_is_kept, NULL, 20, "swings with rests");
