@@ -1,12 +1,13 @@
-"""The documents: what they link to and name is there, and decision records keep their form; and the first
-line of each source names its file.
+"""The documents: what they link to and name is there, their blocks of commands have a command in each line, and
+decision records keep their form; and the first line of each source names its file.
 
     documents.py ROOT
     documents.py --self-test
 
 Looks at every *.md outside build folders. A relative link, and a path of this repository in
 backquotes (`src/...`), must exist, and so must a function in backquotes (`hak_...`); CHANGELOG.md and records
-may name what is gone. Each record in docs/decisions is linked from the README.md there, and no cell of a
+may name what is gone. Each line in a block ```sh begins with a command that COMMANDS lists, or a path, and
+`hakmem` has a word that the command knows behind it. Each record in docs/decisions is linked from the README.md there, and no cell of a
 table in it is longer than CELL_MAX characters. A file of src/ begins with its name.
 """
 
@@ -22,6 +23,10 @@ CELL_MAX = 200
 DECISIONS = os.path.join("docs", "decisions")
 LINK = re.compile(r"\]\(([^()\s]+)\)")
 FUNCTION = re.compile(r"`(hak_\w+)(?:\(\))?`")
+BLOCK = re.compile(r"^```sh\n(.*?)^```", re.DOTALL | re.MULTILINE)
+SETTING = re.compile(r"\w+=(\"[^\"]*\"|'[^']*'|\$\([^)]*\)|\S*)\s+")
+COMMANDS = set("bpftrace cmake gcc gdb git go hakmem make mkdir perf pip prog redis-benchmark redis-cli redis-server "
+               "set sleep until wait xdg-open $EDITOR (gdb)".split())
 PATH = re.compile(r"`((?:bench|cmake|docs|include|scripts|src|tests|tools)/[\w./-]+)`")
 
 
@@ -69,6 +74,25 @@ def strange_heads(root, name):
         yield f"{name} does not begin with its name"
 
 
+def commands_of(text):
+    """The commands in blocks of a document, a list of words each, without the settings in front."""
+    for block in BLOCK.findall(text):
+        for line in block.replace("\\\n", " ").splitlines():
+            line = line.strip()
+            if line and not re.match(r"# |[A-Z_]+=\S+( +#|$)", line):
+                while SETTING.match(line):
+                    line = SETTING.sub("", line, count=1)
+                yield line.split()
+
+
+def strange_commands(root, name, subcommands):
+    for words in commands_of(read(root, name)):
+        if words[0] not in COMMANDS and "/" not in words[0]:
+            yield f"{name}: {words[0]} is no command: {' '.join(words)}"
+        elif os.path.basename(words[0]) == "hakmem" and words[1] not in subcommands:
+            yield f"{name}: hakmem has no command {words[1]}"
+
+
 def unknown_functions(root, name, words):
     for function in FUNCTION.findall(read(root, name)):
         if function not in words:
@@ -97,6 +121,8 @@ def check(root):
     found = [line for name in names for line in dead_references(root, name)]
     found += [line for name in records for line in long_cells(root, name)]
     found += [line for name in sources(root) for line in strange_heads(root, name)]
+    subcommands = re.findall(r'\{"(\w+)", command_\1', read(root, os.path.join("tools", "hakmem", "main.c")))
+    found += [line for name in names for line in strange_commands(root, name, subcommands)]
     words = {word for name in sources(root) for word in re.findall(r"\w+", read(root, name))}
     found += [line for name in names if name != "CHANGELOG.md" and name not in records
               for line in unknown_functions(root, name, words)]
@@ -113,6 +139,8 @@ def self_test():
         "docs/decisions/README.md": "| [why?](0001-a.md) | because |\n",
         "docs/decisions/0001-a.md": "[up](../../README.md)\n\n| " + "x" * CELL_MAX + " |\n",
         "src/a.c": "/* a.c: a function. */\nvoid hak_a(void) {}\n",
+        "tools/hakmem/main.c": '{"run", command_run, false}',
+        "docs/use.md": "```sh\nA=1 B=\"a b\" hakmem run -- \\\n  prog\n# so\nHAKMEM_A=1   # is it\n./hakmem run\n```\nalso\n",
         "build/x/README.md": "[no](gone.md)\n",
     }
     cases = [
@@ -122,6 +150,8 @@ def self_test():
         ({"README.md": "see `src/gone.c`\n"}, "README.md: there is no src/gone.c"),
         ({"README.md": "see `hak_gone`\n"}, "README.md: there is no function hak_gone"),
         ({"src/b.h": "/* a.h: moved. */\n"}, "src/b.h does not begin with its name"),
+        ({"docs/use.md": "```sh\nhakmem run -- prog #\nalso this\n```\n"}, "docs/use.md: also is no command: also this"),
+        ({"docs/use.md": "```sh\nhakmem ran\n```\n"}, "docs/use.md: hakmem has no command ran"),
         ({"docs/decisions/README.md": "\n"}, "docs/decisions/README.md does not list 0001-a.md"),
         ({"docs/decisions/0001-a.md": "| a | " + "x" * (CELL_MAX + 1) + " |\n"},
          "docs/decisions/0001-a.md:1: a cell of 201 characters, at most 200"),
