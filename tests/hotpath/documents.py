@@ -7,7 +7,8 @@ decision records keep their form; and the first line of each source names its fi
 Looks at every *.md outside build folders. A relative link, and a path of this repository in
 backquotes (`src/...`), must exist, and so must a function in backquotes (`hak_...`); CHANGELOG.md and records
 may name what is gone. Each line in a block ```sh begins with a command that COMMANDS lists, or a path, and
-`hakmem` has a word that the command knows behind it. Each record in docs/decisions is linked from the README.md there, and no cell of a
+`hakmem` has a word that the command knows behind it. The manual page names each function and each error of the
+header. Each record in docs/decisions is linked from the README.md there, and no cell of a
 table in it is longer than CELL_MAX characters. A file of src/ begins with its name.
 """
 
@@ -99,6 +100,14 @@ def unknown_functions(root, name, words):
             yield f"{name}: there is no function {function}"
 
 
+def not_in_manual(root):
+    """Functions and error numbers of the header that the manual page does not have."""
+    header, manual = (read(root, os.path.join(*path)) for path in (("include", "hakmem.h"), ("docs", "man", "hakmem.3")))
+    known = set(re.findall(r"\w+", manual))
+    for word in sorted(set(re.findall(r"\bhakmem_\w+(?=\()|\bE[A-Z]{4,}\b", header)) - known):
+        yield f"docs/man/hakmem.3 does not have {word}"
+
+
 def long_cells(root, name):
     for number, line in enumerate(read(root, name).splitlines(), 1):
         for cell in line.strip("|").split("|") if line.startswith("|") else []:
@@ -123,6 +132,7 @@ def check(root):
     found += [line for name in sources(root) for line in strange_heads(root, name)]
     subcommands = re.findall(r'\{"(\w+)", command_\1', read(root, os.path.join("tools", "hakmem", "main.c")))
     found += [line for name in names for line in strange_commands(root, name, subcommands)]
+    found += not_in_manual(root)
     words = {word for name in sources(root) for word in re.findall(r"\w+", read(root, name))}
     found += [line for name in names if name != "CHANGELOG.md" and name not in records
               for line in unknown_functions(root, name, words)]
@@ -140,6 +150,8 @@ def self_test():
         "docs/decisions/0001-a.md": "[up](../../README.md)\n\n| " + "x" * CELL_MAX + " |\n",
         "src/a.c": "/* a.c: a function. */\nvoid hak_a(void) {}\n",
         "tools/hakmem/main.c": '{"run", command_run, false}',
+        "include/hakmem.h": "int hakmem_a(void); /* EPERM */",
+        "docs/man/hakmem.3": "hakmem_a ENOENT EPERM",
         "docs/use.md": "```sh\nA=1 B=\"a b\" hakmem run -- \\\n  prog\n# so\nHAKMEM_A=1   # is it\n./hakmem run\n```\nalso\n",
         "build/x/README.md": "[no](gone.md)\n",
     }
@@ -151,6 +163,8 @@ def self_test():
         ({"README.md": "see `hak_gone`\n"}, "README.md: there is no function hak_gone"),
         ({"src/b.h": "/* a.h: moved. */\n"}, "src/b.h does not begin with its name"),
         ({"docs/use.md": "```sh\nhakmem run -- prog #\nalso this\n```\n"}, "docs/use.md: also is no command: also this"),
+        ({"include/hakmem.h": "int hakmem_b(void);"}, "docs/man/hakmem.3 does not have hakmem_b"),
+        ({"docs/man/hakmem.3": "hakmem_a"}, "docs/man/hakmem.3 does not have EPERM"),
         ({"docs/use.md": "```sh\nhakmem ran\n```\n"}, "docs/use.md: hakmem has no command ran"),
         ({"docs/decisions/README.md": "\n"}, "docs/decisions/README.md does not list 0001-a.md"),
         ({"docs/decisions/0001-a.md": "| a | " + "x" * (CELL_MAX + 1) + " |\n"},
