@@ -62,7 +62,7 @@ endif
 
 .DEFAULT_GOAL := all
 .PHONY: all $(PRESETS) nolto pgo build-deps lint-deps test-build-deps test-deps test-built test test-full test-changed check suites \
-        package-test lab-test run bench bench-report deb site install format lint clean help
+        package-test lab-test run bench bench-report deb site install format lint analyze fuzz clean help
 
 # The root's names are those of one build: of release, or of debug where that alone was asked for.
 LINK = @for file in $(LINKS); do if [ -e build/$(1)/$$file ]; then ln -sfn build/$(1)/$$file .; fi; done

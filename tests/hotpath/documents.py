@@ -8,7 +8,7 @@ Looks at every *.md outside build folders. A relative link, and a path of this r
 backquotes (`src/...`), must exist, and so must a function in backquotes (`hak_...`); CHANGELOG.md and records
 may name what is gone. Each line in a block ```sh begins with a command that COMMANDS lists, or a path, and
 `hakmem` has a word that the command knows behind it. The manual page names each function and each error of the
-header. Each record in docs/decisions is linked from the README.md there, and no cell of a
+header. docs/BUILDING.md has each target that `make help` shows, and each option of the build. Each record in docs/decisions is linked from the README.md there, and no cell of a
 table in it is longer than CELL_MAX characters. A file of src/ begins with its name.
 """
 
@@ -108,6 +108,20 @@ def not_in_manual(root):
         yield f"docs/man/hakmem.3 does not have {word}"
 
 
+def not_in_building(root):
+    """Targets that `make help` shows, and options of the build, that docs/BUILDING.md does not have."""
+    page = read(root, os.path.join("docs", "BUILDING.md"))
+    for target in re.findall(r"^([a-z-]+):.*## ", read(root, "Makefile"), re.MULTILINE):
+        if target != "all" and not re.search(rf"`make {target}\b", page):
+            yield f"docs/BUILDING.md does not have make {target}"
+    for folder in ("", "bench", "cmake", "src", "tools"):
+        for name in sorted(os.listdir(os.path.join(root, folder))):
+            text = read(root, os.path.join(folder, name)) if re.search(r"^CMakeLists|\.cmake$", name) else ""
+            for option in re.findall(r"\b(?:option\((HAKMEM_\w+)|set\((HAKMEM_\w+) (?:\"[^\"]*\" )?CACHE)", text):
+                if f"`{option[0] or option[1]}`" not in page:
+                    yield f"docs/BUILDING.md does not have {option[0] or option[1]}"
+
+
 def long_cells(root, name):
     for number, line in enumerate(read(root, name).splitlines(), 1):
         for cell in line.strip("|").split("|") if line.startswith("|") else []:
@@ -133,6 +147,7 @@ def check(root):
     subcommands = re.findall(r'\{"(\w+)", command_\1', read(root, os.path.join("tools", "hakmem", "main.c")))
     found += [line for name in names for line in strange_commands(root, name, subcommands)]
     found += not_in_manual(root)
+    found += not_in_building(root)
     words = {word for name in sources(root) for word in re.findall(r"\w+", read(root, name))}
     found += [line for name in names if name != "CHANGELOG.md" and name not in records
               for line in unknown_functions(root, name, words)]
@@ -150,6 +165,11 @@ def self_test():
         "docs/decisions/0001-a.md": "[up](../../README.md)\n\n| " + "x" * CELL_MAX + " |\n",
         "src/a.c": "/* a.c: a function. */\nvoid hak_a(void) {}\n",
         "tools/hakmem/main.c": '{"run", command_run, false}',
+        "docs/BUILDING.md": "`make x [A=b]` `HAKMEM_A` `HAKMEM_B`",
+        "Makefile": "all: x ## All\nx: ## That\ny:\n",
+        "CMakeLists.txt": "option(HAKMEM_A \"a\" ON)\nset(HAKMEM_OWN 1)\n",
+        "cmake/x.cmake": "set(HAKMEM_B \"\" CACHE STRING \"b\")\n",
+        "bench/x": "",
         "include/hakmem.h": "int hakmem_a(void); /* EPERM */",
         "docs/man/hakmem.3": "hakmem_a ENOENT EPERM",
         "docs/use.md": "```sh\nA=1 B=\"a b\" hakmem run -- \\\n  prog\n# so\nHAKMEM_A=1   # is it\n./hakmem run\n```\nalso\n",
@@ -163,6 +183,8 @@ def self_test():
         ({"README.md": "see `hak_gone`\n"}, "README.md: there is no function hak_gone"),
         ({"src/b.h": "/* a.h: moved. */\n"}, "src/b.h does not begin with its name"),
         ({"docs/use.md": "```sh\nhakmem run -- prog #\nalso this\n```\n"}, "docs/use.md: also is no command: also this"),
+        ({"Makefile": "y: x ## That\n"}, "docs/BUILDING.md does not have make y"),
+        ({"tools/CMakeLists.txt": "set(HAKMEM_C \"c\" CACHE PATH \"c\")\n"}, "docs/BUILDING.md does not have HAKMEM_C"),
         ({"include/hakmem.h": "int hakmem_b(void);"}, "docs/man/hakmem.3 does not have hakmem_b"),
         ({"docs/man/hakmem.3": "hakmem_a"}, "docs/man/hakmem.3 does not have EPERM"),
         ({"docs/use.md": "```sh\nhakmem ran\n```\n"}, "docs/use.md: hakmem has no command ran"),
