@@ -1,10 +1,13 @@
 /* live.c: makes the page, refreshes it, and handles forks.
  *
  * FORK: the child inherits the file and the mapping of its parent's page. It gives up both in its
- * fork handler, and makes a page of its own when it next allocates. A child that was made without
- * fork handlers (clone, vfork) is recognised by its process number before anything is written. If it
- * shares the memory of its parent, it refreshes the parent's page: they have one heap. If it has a
- * copy, it makes a page of its own, and leaves the mapping of the parent's where it is.
+ * fork handler, and makes a page of its own when it next allocates. A page is made inside the gate
+ * (os/gate.h), because a child that was forked meanwhile would have a file that no variable names. If
+ * a signal handler forks meanwhile, the child goes on where its parent makes the page, and gives it up. A
+ * child that was made without fork handlers (clone, vfork) is recognised by its process number before
+ * anything is written. If it shares the memory of its parent, it refreshes the parent's page: they have
+ * one heap. If it has a copy, it makes a page of its own, and leaves the mapping of the parent's where it
+ * is.
  *
  * The file is kept open only for its name in /proc/PID/fd. The process writes through the mapping,
  * so the program may close the file, and another file may get its number; a reader then needs the right
@@ -58,11 +61,13 @@ static void note_maker(unsigned pid) {
 static bool make_page(void) {
     unsigned pid = hak_os_process_id();
     if (has_page(pid)) return true;
-    if (refused) return false;
+    if (refused || !hak_gate_try_enter()) return false;
     note_maker(pid);
     places_due_ms = 0;
     refused = !hak_os_share(HAK_LIVE_NAME, sizeof(hak_live_page_t), &page_file);
-    if (refused) return false;
+    hak_gate_leave();
+    if (HAK_UNLIKELY(hak_os_process_id() != pid)) hak_os_unshare(&page_file); /* see FORK */
+    if (!page_file.addr) return false;
     hak_live_head_t *head = page_file.addr;
     head->version = HAK_LIVE_VERSION;
     head->page_size = (uint32_t)hak_os_page_size();
