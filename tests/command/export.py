@@ -21,6 +21,7 @@ from live import COMMAND, environment, expect, expect_line, hakmem, harness, hol
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 DASHBOARD = os.path.join(ROOT, "tools/grafana/hakmem-dashboard.json")
+SEQUENCE_AT = 36  # of hak_live_head_t
 SAMPLE = re.compile(r'([a-z][a-z0-9_]*)\{((?:[a-z]+="(?:[^"\\\n]|\\["\\n])*",?)+)\} (\d+)')
 
 
@@ -145,12 +146,29 @@ def case_find(_):
                 process.wait()
 
 
+def page_of(pid):
+    """The file of a process's live page, None: there is none yet."""
+    folder = f"/proc/{pid}/fd"
+    for name in os.listdir(folder):
+        with contextlib.suppress(FileNotFoundError):  # it was closed meanwhile
+            if "hakmem-live" in os.readlink(os.path.join(folder, name)):
+                return os.path.join(folder, name)
+    return None
+
+
+def leave_odd(pid):
+    """Makes the page of a process that is stopped one that the process was just writing to."""
+    with open(page_of(pid), "r+b", buffering=0) as page:
+        page.seek(SEQUENCE_AT)
+        odd = page.read(1)[0] | 1
+        page.seek(SEQUENCE_AT)
+        page.write(bytes([odd]))
+
+
 def case_stuck(_):
     """Pages that somebody writes to for ever, or that are none, do not hold up the figures of others."""
     with holder("hold") as program:
-        folder = f"/proc/{program.pid}/fd"
-        size = next(os.stat(os.path.join(folder, name)).st_size for name in os.listdir(folder)
-                    if "hakmem-live" in os.readlink(os.path.join(folder, name)))
+        size = os.stat(page_of(program.pid)).st_size
         stuck = [os.memfd_create("hakmem-live") for _ in range(60)]
         try:
             for file in stuck:
@@ -160,6 +178,28 @@ def case_stuck(_):
         finally:
             for file in stuck:
                 os.close(file)
+
+
+def case_stopped(_):
+    """Named processes that were stopped while they wrote to their pages: the others' figures come in time."""
+    count = 60
+    stopped = [subprocess.Popen(["sleep", "600"], env=environment(LIVE="1") | {"LD_PRELOAD": live.LIBRARY})
+               for _ in range(count)]
+    try:
+        for process in stopped:
+            until("its page", lambda pid=process.pid: page_of(pid))
+        with holder("hold") as program, exporter(*(process.pid for process in stopped), program.pid) as port:
+            for process in stopped:
+                process.send_signal(signal.SIGSTOP)
+                os.waitpid(process.pid, os.WUNTRACED)
+                leave_odd(process.pid)
+            up = samples(ask(port)[1])["hakmem_up"]
+            expect("the process that works", up.get(labels_of(program.pid)), 1)
+            expect("those that are stopped", (len(up), sum(up.values())), (count + 1, 1))
+    finally:
+        for process in stopped:
+            process.kill()
+            process.wait()
 
 
 def case_http(_):

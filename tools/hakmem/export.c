@@ -26,13 +26,16 @@
 #include "proc.h"
 #include "prometheus.h"
 #include "source.h"
+#include "terminal.h"
 
 enum {
     ANSWERS_MOST = 16, /* connections that are answered at the same time */
     ANSWER_SECONDS = 20,
     REQUEST_MOST = 8192,
     PROCESSES_MOST = 1024,
-    SEARCH_MS = 2000, /* of waiting for pages, while processes are searched for */
+    SEARCH_MS = 2000,  /* of waiting for pages, while processes are searched for */
+    FIGURES_MS = 2000, /* of waiting in vain for pages, while figures are read */
+    LEAST_MS = 2,
     ADDRESS_SIZE = 256,
 };
 
@@ -72,15 +75,16 @@ static void copy_to(int file, const char *text, size_t size) {
 }
 
 /* The reader of one process. */
-static _Noreturn void write_figures(pid_t pid, int file) {
+static _Noreturn void write_figures(pid_t pid, int file, int patience_ms) {
     source_t source;
     const char *problem;
+    live_limit_patience(patience_ms);
     if (!source_of_process(pid, &source, &problem)) _exit(1);
     copy_to(file, source.text, source.size);
     _exit(0);
 }
 
-static const json_t *figures_of(pid_t pid) {
+static const json_t *figures_of(pid_t pid, int patience_ms) {
     int ends[2], status;
     size_t size = 0, line;
     char *text = NULL;
@@ -88,7 +92,7 @@ static const json_t *figures_of(pid_t pid) {
     pid_t reader = fork();
     if (reader == 0) {
         close(ends[0]);
-        write_figures(pid, ends[1]);
+        write_figures(pid, ends[1], patience_ms);
     }
     close(ends[1]);
     FILE *from = fdopen(ends[0], "r");
@@ -108,12 +112,18 @@ static void add_labels(metrics_of_t *process, pid_t pid) {
     snprintf(process->labels, sizeof process->labels, "pid=\"%d\",name=\"%s\",", (int)pid, escaped);
 }
 
+/* Processes that were stopped while they wrote to their pages must not use up the time of an answer: it waits FIGURES_MS
+ * for all of them together, and then LEAST_MS for each, since one that works needs no longer. */
 static void write_metrics(FILE *to) {
     static metrics_of_t processes[PROCESSES_MOST];
+    int64_t patience = FIGURES_MS;
     if (watched.finds) find_processes();
     for (size_t i = 0; i < watched.count; i++) {
+        const int64_t start = terminal_clock_ms();
         add_labels(&processes[i], watched.pids[i]);
-        processes[i].root = figures_of(watched.pids[i]);
+        processes[i].root = figures_of(watched.pids[i], (int)patience);
+        if (!processes[i].root) patience -= terminal_clock_ms() - start;
+        if (patience < LEAST_MS) patience = LEAST_MS;
     }
     prometheus_write_up(to, processes, watched.count);
     prometheus_write(to, processes, watched.count);
