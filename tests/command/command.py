@@ -179,6 +179,15 @@ def case_translate(_):
                            ("bar", ("'bar' is no name:value",))):
         result = hakmem("options", "--from-jemalloc", setting)
         expect_line(result, 2, *parts)
+    for source, known in (
+        ("jemalloc", "narenas:default,narenas_ratio:2.5,log:core.malloc|tcache,tcache_ncached_max:8-64:10,hpa_hugify_style:lazy"),
+        ("mimalloc", "ALLOW_LARGE_OS_PAGES=2 ALLOW_THP=2 ARENA_PURGE_MIN_SIZE=64 ARENA_PURGE_IMMEDIATE_SIZE=32768 PROFILE=heap "
+                     "PROFILE_TIME_INTERVAL=60 UNSAFE_GUARDED_PRECISE=1 STATS_MERGE_ON_COLLECT=1 DEPRECATED_PAGE_RESET=0"),
+        ("tcmalloc", "TCMALLOC_NUMA_AWARE=1 TCMALLOC_LEGACY_SIZE_CLASSES=pow2 TCMALLOC_HPAA_CONTROL=dwas "
+                     "TCMALLOC_USE_HUGE_REGION_MORE_OFTEN_DISABLE=1"),
+    ):
+        result = hakmem("options", f"--from-{source}", known)
+        expect(f"settings of {source}", (result.status, result.err), (0, b""))
     expect_line(hakmem("options", "--from-jemalloc"), 2, "needs a value")
     expect_line(hakmem("options", "--from-jemalloc", "a:1", "b:2"), 2, "quotes")
 
