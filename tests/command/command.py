@@ -220,8 +220,12 @@ def case_settings(folder):
     expect("HAKMEM_*", {name: value for name, value in found.items() if name[:7] == "HAKMEM_"},
            {"HAKMEM_SHARDS": "2", "HAKMEM_PURGE_THREAD": "0", "HAKMEM_PROFILE": "LOWMEM",
             "HAKMEM_LIVE": "1"})
-    without = hakmem("run", "--opt", "LIVE=0", "env").out.decode()
-    expect("HAKMEM_LIVE", "HAKMEM_LIVE=0" in without.splitlines(), True)
+    for words, variables, wanted in ((("--opt", "LIVE=0"), {}, "0"), ((), {"HAKMEM_LIVE": ""}, "1"), ((), {"HAKMEM_LIVE": "0"}, "0"),
+                                     ((), {"HAKMEM_CONF": "SHARDS:2,LIVE:0"}, None), ((), {"HAKMEM_CONF": "HAKMEM_LIVE:0,"}, None),
+                                     ((), {"HAKMEM_CONF": "SHARDS:2,,"}, "1")):
+        lines = hakmem("run", *words, "env", env=variables).out.decode().splitlines()
+        live = dict(line.split("=", 1) for line in lines if "=" in line).get("HAKMEM_LIVE")
+        expect(f"HAKMEM_LIVE with {words}, {variables}", live, wanted)
     expect("LD_PRELOAD", found["LD_PRELOAD"], f"{LIBRARY}:libSegFault-none.so")
     witness = build(folder, "witness", WITNESS)
     expect_served(folder, "--", witness)

@@ -63,6 +63,22 @@ static order_t read_arguments(char **argv) {
     return order;
 }
 
+/* True if HAKMEM_CONF sets an option: a variable of the option's own would take precedence over that. */
+static bool conf_sets(hak_option_t option) {
+    const char *conf = getenv(hak_option_row(HAK_OPTION_CONF).name);
+    for (; conf && *conf; conf += strcspn(conf, ","), conf += *conf == ',') {
+        const hak_text_t name = {conf, strcspn(conf, ":,")};
+        if (hak_option_find(name) == (int)option) return true;
+    }
+    return false;
+}
+
+/* A live page, unless the user says otherwise. An empty variable counts as not set. */
+static void want_live_page(void) {
+    const char *name = hak_option_row(HAK_OPTION_LIVE).name, *value = getenv(name);
+    if ((!value || !*value) && !conf_sets(HAK_OPTION_LIVE)) setenv(name, "1", 1);
+}
+
 void command_folder(const char *command, int status, char *folder) {
     ssize_t length = readlink("/proc/self/exe", folder, PATH_MAX - 1);
     if (length <= 0) fail(status, "%s: /proc is needed to find the library", command);
@@ -116,7 +132,7 @@ int command_run(int argc, char **argv) {
     find_library("run", STATUS_RUN, order.debug, library);
     find_program("run", order.argv[0], path);
     preload_first("run", library);
-    setenv(hak_option_row(HAK_OPTION_LIVE).name, "1", 0); /* unless told otherwise */
+    want_live_page();
     const char *problem = override_problem(path, library);
     if (problem) fail(STATUS_RUN, "run: not started on HAKMEM: %s", problem);
     execvp(path, order.argv);
