@@ -405,12 +405,18 @@ def case_static_tls(folder):
     except OSError:
         pass
     trace, named = os.path.join(folder, "t"), os.path.join(folder, "libjemalloc.so.2")
+    odd = os.path.join(folder, 'a"b\\c.so')  # a name that JSON must quote
     record(trace, LOAD, "realloc")
     shutil.copy(library, named)
-    for name, env, file in (("jemalloc", {"LD_LIBRARY_PATH": f"/no/such:{folder}"}, named), (library, {}, library)):
+    shutil.copy(library, odd)
+    for name, env, file in (("jemalloc", {"LD_LIBRARY_PATH": f"/no/such:{folder}"}, named), (library, {}, library),
+                            (odd, {}, odd)):
         found = json.loads(must(hakmem("replay", "--json", f"--alloc={name}", trace, env=env)).out)
         whole(found)
         expect("allocator", found["allocator"], os.path.realpath(file))
+    lines = must(hakmem("replay", "--json", f"--alloc=hakmem,{library}", trace)).out.decode().splitlines()
+    expect("an object in each line", [json.loads(line)["allocator"] for line in lines],
+           [LIBRARY, os.path.realpath(library)])
 
 
 def case_errors(folder):

@@ -68,6 +68,7 @@ static const char help[] =
     "         --alloc=LIST       hakmem, system, mimalloc, jemalloc, tcmalloc, or a path, with "
     "commas\n"
     "         --touch=all        writes every page of a block (the default), or none\n"
+    "         --json             prints a line of JSON for each allocator\n"
     "\n"
     "More: man hakmem\n";
 

@@ -187,6 +187,18 @@ static void run(double *wall, double *cpu) {
     *cpu = seconds(CLOCK_PROCESS_CPUTIME_ID) - used;
 }
 
+/* A text between the quotes of JSON. */
+static const char *in_json(const char *text) {
+    static char quoted[2 * PATH_MAX];
+    size_t used = 0;
+    for (; *text && used < sizeof quoted - 2; text++) {
+        if (*text == '"' || *text == '\\') quoted[used++] = '\\';
+        quoted[used++] = (unsigned char)*text < ' ' ? '?' : *text;
+    }
+    quoted[used] = 0;
+    return quoted;
+}
+
 static void tell(bool as_json, double wall, double cpu) {
     const char *form =
         as_json
@@ -208,7 +220,8 @@ static void tell(bool as_json, double wall, double cpu) {
                       : is_whole   ? "is whole"
                       : *trace.end ? "stops at its limit"
                                    : "has no end: the program was killed, or the disk full";
-    printf(form, allocator(), trace.count, trace.threads, handovers, does_touch ? "all" : "none",
+    const char *name = as_json ? in_json(allocator()) : allocator();
+    printf(form, name, trace.count, trace.threads, handovers, does_touch ? "all" : "none",
            (unsigned long long)trace.peak_bytes, (unsigned long long)peak_bytes,
            at_peak_kb - base_kb, peak_kb - base_kb, wall, cpu, trace.foreign, trace.lost, failures,
            end);
