@@ -461,6 +461,8 @@ complete_words hakmem run --profile = LOW
 complete_words hakmem run --opt ON_
 complete_words hakmem run --opt ON_ERROR = ''
 complete_words hakmem run --opt HAKMEM_LIVE =
+complete_words hakmem options --from-
+complete_words hakmem report -
 """
 
 
@@ -472,7 +474,8 @@ def case_completion(_):
     expect("stderr", result.err, b"")
     expect("completions", (lines[0], lines[2:]),
            ("run stat export top explain options compare tune prof report record replay --help --version",
-            ["--profile=", "LOWMEM", "ON_ERROR=", "abort report", "0 1"]))
+            ["--profile=", "LOWMEM", "ON_ERROR=", "abort report", "0 1",
+             "--from-jemalloc --from-mimalloc --from-tcmalloc", "-o --help"]))
     if not {"PURGE_DELAY_MS", "PURGE_THREAD"} <= set(lines[1].split()):
         harness.fail(f"options are completed to {lines[1]}")
 

@@ -60,7 +60,7 @@ _hakmem() {
     fi
     case ${COMP_WORDS[1]} in
     options)
-        ((COMP_CWORD == 2)) && mapfile -t COMPREPLY < <(compgen -W "$names --all" -- "${current#HAKMEM_}")
+        ((COMP_CWORD == 2)) && mapfile -t COMPREPLY < <(compgen -W "$names --all --from-jemalloc --from-mimalloc --from-tcmalloc" -- "${current#HAKMEM_}")
         return
         ;;
     stat)
@@ -104,7 +104,13 @@ _hakmem() {
         return
         ;;
     prof | report)
-        mapfile -t COMPREPLY < <(compgen -f -- "$current")
+        if [[ $current == -* ]]; then
+            mapfile -t COMPREPLY < <(compgen -W '-o --help' -- "$current")
+        elif [[ $before == -o ]]; then
+            mapfile -t COMPREPLY < <(compgen -f -- "$current")
+        else
+            mapfile -t COMPREPLY < <(compgen -f -W "$(_hakmem_processes)" -- "$current")
+        fi
         return
         ;;
     run | record | compare | tune) ;;

@@ -90,12 +90,12 @@ _hakmem() {
         return
     fi
     case $words[2] in
-    options) ((CURRENT == 3)) && compadd -- $names --all ;;
+    options) ((CURRENT == 3)) && compadd -- $names --all --from-jemalloc --from-mimalloc --from-tcmalloc ;;
     stat) _arguments '--wide[all figures of each size class]' '--json[JSON]' '--map[with the use of each page]' '--prometheus[the text format of Prometheus]' \
             '--every=[seconds between two lines of JSON]:seconds:' '--count=[lines]:number:' '*:process or file:_hakmem_processes_and_files' ;;
     export) _arguments '--listen=[where to listen]:[ADDRESS\:]PORT:' '*:process:_hakmem_processes' ;;
     prof) _arguments '-o[the file to write]:file:_files' '*:process or file:_hakmem_processes_and_files' ;;
-    report) _arguments '-o[the page to write]:file:_files' '*:profile:_files' ;;
+    report) _arguments '-o[the page to write]:file:_files' '*:process or profile:_hakmem_processes_and_files' ;;
     explain) _arguments '*:process or file:_hakmem_processes_and_files' ;;
     replay)
         _arguments '--alloc=[on these allocators]:list:(hakmem system mimalloc jemalloc tcmalloc)' \
