@@ -86,7 +86,7 @@ numbers are integers from 0 to 2^64 - 1.
 | `caches` | a list with an object for each existing cache, the newest first; a cache serves one thread after another. The object has the figures of the cache, and an object for each band that the cache has served: `uc_miss`, `refilled`, `flushed` |
 | `timing` | in the debug build: `clock_ns`, the time that one reading of the clock takes, and an object for each step |
 | GROUPS | figures of the process |
-| `live_page` | only from `hakmem stat PID --json`: `age_ms`, milliseconds since the process last refreshed its page; `refreshes`, the number of refreshes; `profile_signal`, the signal at which the process writes a heap profile, 0 if it writes none or handles that signal itself |
+| `live_page` | only from `hakmem stat PID --json`: `age_ms`, milliseconds since the process last refreshed its page; `refreshes`, the number of refreshes; `profile_signal`, the signal at which the process writes a heap profile, 0 if it writes none or handles that signal itself; `unlisted`, the number of blocks above 1 MiB for which the page has no room, so that what is resident of them is estimated |
 | `resident` | only from `hakmem stat PID --json`: bytes that are resident (`rss`) or swapped out (`swap`), the part of `sparse` that blocks in use pin (`pinned`), and the parts, each measured separately: `live`, `rounding` (estimated), `sparse`, `caches`, `dirty`, `metadata`, `other`; hakmem(1) explains them |
 
 In the API, the name of a figure is its path in the JSON: `pool.stage2`, `tiers.tiny.live_bytes`, `bands.C5.uc_miss`,

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "hardened/guard_sample.h"
 #include "large/huge.h"
 #include "large/view.h"
 #include "live_stats/live.h"
@@ -68,6 +69,7 @@ static bool walk_on(hak_live_walk_t *walk) {
         if (hak_region_each_piece(&walk->heap, add_range, &walk->ranges)) return true;
         walk->is_past_heap = true;
         hak_meta_each_range(add_range, &walk->ranges);
+        hak_guard_sample_each_range(add_range, &walk->ranges);
     }
     return hak_huge_each_range_piece(&walk->huge, add_range, &walk->ranges);
 }

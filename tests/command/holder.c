@@ -108,6 +108,17 @@ static void mode_spike(void) {
     while (told()) continue;
 }
 
+/* Far more blocks above 1 MiB than a live page has ranges; two pages of each are used. */
+static void mode_huge(void) {
+    enum { HUGE_BLOCKS = 4000, HUGE_SIZE = 5 * MIB / 4, USED = 8192 };
+    for (size_t i = 0; i < HUGE_BLOCKS; i++) {
+        CHECK((blocks[i] = API(malloc)(HUGE_SIZE)) != NULL, "no memory");
+        memset(blocks[i], 1, USED);
+    }
+    say("ready", (long)HUGE_BLOCKS * USED);
+    while (told()) continue;
+}
+
 /* A child that allocates has its own page; one that does not has none; exec leaves none behind. */
 static void mode_family(void) {
     hold(COUNT, SIZE);
@@ -212,9 +223,9 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         void (*run)(void);
-    } modes[] = {{"leader", mode_leader},  {"hold", mode_hold},     {"spike", mode_spike},
-                 {"pinned", mode_pinned},  {"family", mode_family}, {"closed", mode_closed},
-                 {"refused", mode_refused}};
+    } modes[] = {{"leader", mode_leader},   {"hold", mode_hold},     {"spike", mode_spike},
+                 {"pinned", mode_pinned},   {"family", mode_family}, {"closed", mode_closed},
+                 {"refused", mode_refused}, {"huge", mode_huge}};
     watchdog(280, "a program with a live page");
     require_hakmem();
     for (size_t i = 0; argc > 1 && i < sizeof modes / sizeof *modes; i++)

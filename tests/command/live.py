@@ -219,6 +219,23 @@ def case_pinned(_):
             harness.fail(f"pinned pages are not explained: {text}")
 
 
+def case_huge(_):
+    """Blocks above 1 MiB are the program's live memory, also more of them than the page has room for."""
+    with holder("huge", THP="0") as program:
+        used = program.said["ready"]
+
+        def all_are_live():
+            found = report(program.pid)
+            return found if found["tiers"]["huge"]["live"] == 4000 and 2900 < found["live_page"]["unlisted"] else None
+        found = until("the blocks", all_are_live)
+        resident, unlisted = found["resident"], found["live_page"]["unlisted"]
+        if resident["live"] < used * 0.9 or resident["other"] > resident["rss"] - used:
+            harness.fail(f"of {used} bytes in blocks: {resident}, {found['live_page']}")
+        expect_sum(program.pid)
+        if f"resident of {unlisted} blocks above 1 MiB is estimated" not in hakmem("explain", program.pid):
+            harness.fail("no line about blocks that are not listed")
+
+
 def case_top_once(_):
     with holder("hold") as program:
         for key in "bytes live cached misses locks".split():

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "amount.h"
+#include "live_stats/live_page.h"
 #include "proc.h"
 #include "source.h"
 
@@ -89,6 +90,7 @@ static void print_head(const source_t *source) {
 static void print_all(const source_t *source) {
     const json_t *resident = json_member(source->root, "resident");
     uint64_t rss = json_number(resident, "rss"), sum = 0, swap = json_number(resident, "swap");
+    const uint64_t unlisted = json_number(json_member(source->root, "live_page"), "unlisted");
     char amount[AMOUNT_SIZE];
     print_head(source);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
@@ -99,6 +101,10 @@ static void print_all(const source_t *source) {
                "changed while it was read, or not accounted for");
     print_line("resident", (int64_t)rss, rss, "as the kernel counts it");
     if (swap) printf("\n%s more are swapped out.\n", amount_of_bytes(amount, (int64_t)swap));
+    if (unlisted)
+        printf("\nWhat is resident of %" PRIu64
+               " blocks above 1 MiB is estimated: the live page lists %d ranges.\n",
+               unlisted, HAK_LIVE_RANGES);
 }
 
 int command_explain(int argc, char **argv) {

@@ -30,8 +30,9 @@ enum {
 
 typedef struct {
     uint64_t start, end, rss, swap;
-    bool shared;  /* other processes share some of its pages */
-    bool is_page; /* the live page itself */
+    bool shared;       /* other processes share some of its pages */
+    bool is_page;      /* the live page itself */
+    bool is_anonymous; /* has no file, may be written to, and has no name but that of huge blocks */
 } mapping_t;
 
 typedef struct {
@@ -47,6 +48,8 @@ typedef struct {
     uint64_t sparse, dirty, unknown;     /* of the heap, resident */
     uint64_t pinned;                     /* of `sparse`, in pages with blocks */
     uint64_t huge, kept, records, other; /* elsewhere, resident */
+    uint64_t beside,
+        beside_size; /* of `other`, and of addresses: where unlisted huge blocks may be */
 } measure_t;
 
 static uint16_t grains[HAK_LIVE_SUPERSLABS][HAK_SUPERSLAB_UNITS_MAX];
@@ -87,6 +90,8 @@ static bool read_mappings(measure_t *measure, FILE *smaps) {
             mapping->start = start;
             mapping->end = end;
             mapping->is_page = strstr(line, "/memfd:" HAK_LIVE_NAME) != NULL;
+            mapping->is_anonymous = strstr(line, " rw-p ") != NULL &&
+                                    (!strpbrk(line, "/[") || strstr(line, "[anon:hakmem: huge]"));
         } else if (mapping) {
             proc_size_field(line, "Rss", &mapping->rss);
             proc_size_field(line, "Swap", &mapping->swap);
@@ -209,9 +214,12 @@ static void count_part(measure_t *measure, const mapping_t *mapping, const hak_l
     if (start >= end) return;
     uint64_t bytes =
         is_whole && !is_heap ? mapping->rss : count_pages(measure, mapping, start, end, is_heap);
-    if (!range)
+    if (!range) {
+        const bool may_be_huge = mapping->is_anonymous && end - start > HAK_LARGE_MAX;
         measure->other += bytes;
-    else if (range->kind == HAK_RANGE_RECORDS)
+        measure->beside += may_be_huge ? bytes : 0;
+        measure->beside_size += may_be_huge ? end - start : 0;
+    } else if (range->kind == HAK_RANGE_RECORDS)
         measure->records += bytes;
     else if (range->kind == HAK_RANGE_HUGE)
         measure->huge += bytes;
@@ -250,6 +258,20 @@ static void spread_unknown(measure_t *measure) {
     measure->dirty += share(unknown, measure->dirty, known);
 }
 
+/* Huge blocks for which the page has no room lie in anonymous mappings without a range, and have at most as many bytes
+ * there as all huge blocks have beyond those that are listed. */
+static void find_unlisted(measure_t *measure) {
+    const hak_live_page_t *page = measure->page;
+    uint64_t unlisted = page->stats.tiers[HAK_STATS_HUGE][HAK_TIER_STAT_live_bytes];
+    if (page->ranges_total <= page->range_count) return;
+    for (size_t i = 0; i < measure->range_count; i++)
+        if (measure->ranges[i]->kind == HAK_RANGE_HUGE)
+            unlisted -= hak_min(measure->ranges[i]->size, unlisted);
+    const uint64_t bytes = share(measure->beside, unlisted, measure->beside_size);
+    measure->huge += bytes;
+    measure->other -= bytes;
+}
+
 /* Splits the bytes in use of a class into live blocks, cached blocks, and class rounding. */
 static void add_class(const measure_t *measure, unsigned class_index, uint64_t bytes,
                       resident_t *resident) {
@@ -270,6 +292,7 @@ static void add_class(const measure_t *measure, unsigned class_index, uint64_t b
 
 static void add_up(measure_t *measure, resident_t *resident) {
     spread_unknown(measure);
+    find_unlisted(measure);
     for (unsigned i = 1; i < HAK_CLASS_LIMIT; i++)
         add_class(measure, i, measure->in_use[i], resident);
     add_class(measure, HAK_CLASS_LARGE, measure->huge, resident);

@@ -159,6 +159,8 @@ static void write_json(hak_out_t *out, const resident_t *resident) {
     hak_out_member(out, "age_ms", live_age_ms(&page));
     hak_out_member(out, "refreshes", page.head.refresh_count);
     hak_out_member(out, "profile_signal", page.head.profile_signal);
+    hak_out_member(out, "unlisted",
+                   page.ranges_total - hak_min(page.range_count, page.ranges_total));
     hak_out_close(out, '}');
     if (resident) {
         hak_out_open(out, "resident", '{');
