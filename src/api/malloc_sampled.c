@@ -50,6 +50,10 @@ static void *take_fine(unsigned class_index, size_t size, size_t align, bool zer
     return hak_block_record(block, size, site);
 }
 
+void *hak_malloc_sampled_room(size_t size, const void *site) {
+    return take_fine(hak_class_of(size), size, 1, false, site);
+}
+
 typedef struct {
     bool guard, profile;
 } due_t;

@@ -13,6 +13,9 @@ HAK_SLOW_PATH void hak_malloc_sampled_start(void);
 void *hak_malloc_sampled(unsigned class_index, size_t size, size_t align, bool zero,
                          const void *site);
 
+/* A block of `size` bytes, up to 64 KiB, for the sample of another block; no sample of its own. NULL without memory. */
+void *hak_malloc_sampled_room(size_t size, const void *site);
+
 /* Counts a block that was allocated without regard to samples, and samples it if that is due. `class_index` is
  * HAK_CLASS_LARGE for a block of no class. */
 void hak_malloc_sampled_note(const void *block, unsigned class_index, size_t size,

@@ -55,6 +55,28 @@ static void *resize_whole(void *pointer, const hak_block_t *block, size_t size, 
     return stays(moved, size, site);
 }
 
+/* Unsampled blocks of a size class stay where they are for all sizes that the class serves, and nobody sees that. A
+ * sampled block, whose size is its own, stands for them: so it is sampled again, whatever the chance. If that were left
+ * to chance, the blocks that stay would be missing in the profile. NULL if there is no such sample, or no memory. */
+static HAK_BEHIND void *resize_sampled(void *pointer, const hak_block_t *block, size_t size,
+                                       const void *site) {
+    hak_sample_t *sample = block->kind == HAK_KIND_LARGE ? hak_sample_take(pointer) : NULL;
+    if (!sample) return NULL;
+    const size_t of_class = hak_sample_class_size(sample);
+    const hak_block_t peer = {.kind = HAK_KIND_CACHED, .size = of_class};
+    void *moved = NULL;
+    if (fits(&peer, size))
+        moved = size <= block->size ? pointer : hak_malloc_sampled_room(size, site);
+    hak_sample_end(sample, !moved);
+    if (!moved) return NULL;
+    if (hak_sample_enter(moved, site, size, of_class, (uint32_t)of_class))
+        hak_malloc_sampled_write();
+    if (moved == pointer) return moved;
+    memcpy(moved, pointer, block->size);
+    hakmem_free(pointer);
+    return moved;
+}
+
 /* Allocates the block to move to. A large block that grows a little gets a sixteenth more than it needs: if several
  * blocks grow in turn, each would find another one behind it and move again at the next step. The extra bytes have no
  * pages until they are used. None are added if bytes or addresses are scarce, or if the requested size is recorded. */
@@ -138,8 +160,10 @@ static HAK_OUT_OF_LINE void *resize_other(void *pointer, size_t size, const void
     hak_user_heap_t *heap = block.kind == HAK_KIND_SAMPLED ? NULL : hak_fine_heap_of(pointer);
     if (HAK_UNLIKELY(heap != NULL))
         return hak_user_heap_resize(heap, pointer, block.size, size, site);
+    void *moved = hak_samples_on() ? resize_sampled(pointer, &block, size, site) : NULL;
+    if (HAK_UNLIKELY(moved != NULL)) return stays(moved, size, site);
     if (fits(&block, size)) return stays(pointer, size, site);
-    void *moved = resize_whole(pointer, &block, size, site);
+    moved = resize_whole(pointer, &block, size, site);
     if (!moved) moved = move(pointer, size, block.size, site);
     /* The failed move has given memory back, which may be enough for the difference. */
     return HAK_LIKELY(moved != NULL) ? moved : resize_whole(pointer, &block, size, site);

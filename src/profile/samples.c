@@ -149,6 +149,8 @@ void hak_sample_end(hak_sample_t *sample, bool stays) {
     hak_add_relaxed(&hak_sample_stats.live, -(uint64_t)1);
 }
 
+size_t hak_sample_class_size(const hak_sample_t *sample) { return sample->site->size; }
+
 void hak_sample_leave(const void *block) {
     hak_sample_t *sample = hak_sample_take(block);
     if (sample) hak_sample_end(sample, false);

@@ -49,6 +49,9 @@ typedef struct hak_sample hak_sample_t;
 hak_sample_t *hak_sample_take(const void *block);
 void hak_sample_end(hak_sample_t *sample, bool stays);
 
+/* The block size of the class that determined how likely a sample was; 0 above 64 KiB. */
+size_t hak_sample_class_size(const hak_sample_t *sample);
+
 /* Adds the sample of a block, if it has one, to its site's sum of blocks that the program can reach. */
 void hak_sample_reach(const void *block);
 

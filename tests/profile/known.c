@@ -2,6 +2,7 @@
  *
  *     test_profile_known sites    each site in its own way; prints "site NAME ADDRESS OBJECTS BYTES
  *                                 LIVE_OBJECTS LIVE_BYTES" for each
+ *     test_profile_known resized  the same for blocks that realloc leaves in their size class
  *     test_profile_known thread   blocks that other threads free, from threads that end
  *     test_profile_known peak     has most in use in the middle and frees all; prints "site NAME ADDRESS OBJECTS
  *                                 SIZE" as at the peak
@@ -99,6 +100,22 @@ SITE(zeroed, API(calloc)(1, size))
 SITE(aligned, API(aligned_alloc)(64, size))
 SITE(tiny, API(malloc)(size))
 
+/* Both steps leave a block in its size class. */
+__attribute__((always_inline)) static inline void *less_and_more(unsigned char *block,
+                                                                 size_t size) {
+    block[0] = block[size / 2] = 0xa5;
+    block = API(realloc)(block, size * 5 / 8);
+    CHECK(block && block[0] == 0xa5 && block[size / 2] == 0xa5, "the contents are lost");
+    block = API(realloc)(block, size);
+    CHECK(block && block[0] == 0xa5 && block[size / 2] == 0xa5, "the contents are lost");
+    return block;
+}
+SITE(resized, less_and_more(API(malloc)(size), size))
+SITE(resized_mid, less_and_more(API(malloc)(size), size))
+
+enum { MORE = 30 }; /* bytes, within the class of 530 bytes, and beyond a sampled block's own */
+SITE(stretched, API(realloc)(API(malloc)(size), size + MORE))
+
 typedef void *site_t(size_t size, struct tally **tally);
 
 /* Keeps one of `part` blocks. */
@@ -130,6 +147,31 @@ static void burst(size_t size, unsigned rounds, unsigned depth) {
     }
 }
 
+static void print_sites(void) {
+    for (unsigned i = 0; i < tally_count; i++) {
+        const struct tally *tally = &tallies[i];
+        printf("site %s %#zx %llu %llu %llu %llu\n", tally->name, (size_t)tally->address,
+               (unsigned long long)tally->objects, (unsigned long long)tally->bytes,
+               (unsigned long long)tally->live_objects, (unsigned long long)tally->live_bytes);
+    }
+}
+
+/* Each step counts as a free and an allocation. */
+static void resized_sites(void) {
+    static const size_t sizes[] = {800, 5000};
+    static site_t *const functions[] = {resized, resized_mid};
+    for (unsigned i = 0; i < 2; i++) {
+        some(functions[i], sizes[i], 60000, 2);
+        tallies[i].bytes += tallies[i].objects * (sizes[i] * 5 / 8 + sizes[i]);
+        tallies[i].objects *= 3;
+    }
+    some(stretched, 530, 60000, 2);
+    tallies[2].bytes += tallies[2].objects * (530 + MORE);
+    tallies[2].live_bytes += tallies[2].live_objects * MORE;
+    tallies[2].objects *= 2;
+    print_sites();
+}
+
 static void sites(void) {
     some(grows, 48, 600000, 1);
     some(in_turn, 100, 1000000, 1000000);
@@ -144,12 +186,7 @@ static void sites(void) {
         uncount(kept[i].tally, kept[i].size);
         API(free)(kept[i].block);
     }
-    for (unsigned i = 0; i < tally_count; i++) {
-        const struct tally *tally = &tallies[i];
-        printf("site %s %#zx %llu %llu %llu %llu\n", tally->name, (size_t)tally->address,
-               (unsigned long long)tally->objects, (unsigned long long)tally->bytes,
-               (unsigned long long)tally->live_objects, (unsigned long long)tally->live_bytes);
-    }
+    print_sites();
 }
 
 /* ---- the peak ---- */
@@ -433,6 +470,7 @@ static void dump_in_children(void) {
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
     if (strcmp(what, "sites") == 0) sites();
+    if (strcmp(what, "resized") == 0) resized_sites();
     if (strcmp(what, "peak") == 0) peak();
     if (strcmp(what, "thread") == 0) threads();
     if (strcmp(what, "leak") == 0) leak();

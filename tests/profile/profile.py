@@ -75,10 +75,10 @@ def sites_of(result):
     return {row[1]: (int(row[2], 16), list(map(int, row[3:]))) for row in rows}
 
 
-def check_sites(options, library, program):
+def check_sites(options, library, program, mode="sites"):
     """Objects and bytes of each site, in use and in all, against the program's own count."""
     rate = int(options["HAKMEM_PROF_RATE"])
-    result, profiles = profile(options, library, [program, "sites"], seconds=240)
+    result, profiles = profile(options, library, [program, mode], seconds=240)
     if len(profiles) != 1:
         harness.fail(f"{len(profiles)} profiles of one process")
     sites, entries = sites_of(result), profiles[0][1]
@@ -105,6 +105,12 @@ def case_sites(library, program):
     """With the rate of the default, and a finer one."""
     for rate in (524288, 16384):
         check_sites({"HAKMEM_PROF_RATE": str(rate)}, library, program)
+
+
+def case_resized(library, program):
+    """Blocks that realloc leaves where they are: sampled ones stand for those that nobody looks at."""
+    for rate in (16384, 1):
+        check_sites({"HAKMEM_PROF_RATE": str(rate)}, library, program, "resized")
 
 
 def case_hardened(library, program):
