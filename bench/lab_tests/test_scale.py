@@ -175,6 +175,15 @@ def test_lines_and_places_have_names(runner, models):
     assert any("model_take" in row["code"] for row in place)
 
 
+def test_each_access_is_that_of_a_function(runner, models):
+    counts, names = count(runner, models["shared"], "ring", 2), Names()
+    assert total(counts, "accesses", own=False) == counts["accesses"]
+    rows = figures.top_functions(names, counts, 100)
+    found = {row["function"]: row["accesses"] for row in rows}
+    assert found["model_take"] >= 1  # one addition for each block, at least
+    assert sum(found.values()) == pytest.approx(counts["accesses"] / counts["operations"])
+
+
 def test_an_allocator_that_gives_a_block_twice_is_found(runner, models):
     with pytest.raises(LabError, match="two users"):
         count(runner, models["broken"], "mixed", 2)

@@ -256,13 +256,16 @@ static void touch(unsigned cpu, uint64_t line, uint32_t words, access_t kind, co
 
 void machine_access(unsigned cpu, const void *addr, size_t size, access_t kind, const void *pc) {
     const uintptr_t from = (uintptr_t)addr, end = from + (size ? size : 1);
+    const uint64_t before = machine_totals.accesses;
     for (uint64_t line = from / LINE_SIZE; line * LINE_SIZE < end; line++) {
         uintptr_t low = line * LINE_SIZE > from ? line * LINE_SIZE : from;
         uintptr_t high = (line + 1) * LINE_SIZE < end ? (line + 1) * LINE_SIZE : end;
         unsigned first = low % LINE_SIZE / 4, last = (high - 1) % LINE_SIZE / 4;
         touch(cpu, line, (2u << last) - (1u << first), kind, pc);
     }
-    if (kind == ACCESS_UPDATE) sites_of(pc)->updates++;
+    site_t *site = sites_of(pc);
+    site->accesses += machine_totals.accesses - before;
+    if (kind == ACCESS_UPDATE) site->updates++;
 }
 
 static void drop(uint64_t number, line_t *record) {

@@ -24,8 +24,7 @@ static void print_place(const char *key, const void *addr) {
 }
 
 static bool is_empty(const site_t *site) {
-    return !(site->moves | site->upgrades | site->updates | site->locks | site->wait_ns |
-             site->blocks | site->failed);
+    return !(site->accesses | site->locks | site->wait_ns | site->blocks);
 }
 
 static void print_site(uint32_t index) {
@@ -33,12 +32,12 @@ static void print_site(uint32_t index) {
     printf("{\"site\":%" PRIu32 ",", index);
     print_place("place", site->pc);
     printf(",\"moves\":%" PRIu64 ",\"upgrades\":%" PRIu64 ",\"far\":%" PRIu64
-           ",\"invalidations\":%" PRIu64 ",\"false_moves\":%" PRIu64 ",\"updates\":%" PRIu64
-           ",\"failed\":%" PRIu64 ",\"mutexes\":%" PRIu64 ",\"blocks\":%" PRIu64
-           ",\"line_wait_ns\":%" PRIu64 ",\"wait_ns\":%" PRIu64 "}",
+           ",\"invalidations\":%" PRIu64 ",\"false_moves\":%" PRIu64 ",\"accesses\":%" PRIu64
+           ",\"updates\":%" PRIu64 ",\"failed\":%" PRIu64 ",\"mutexes\":%" PRIu64
+           ",\"blocks\":%" PRIu64 ",\"line_wait_ns\":%" PRIu64 ",\"wait_ns\":%" PRIu64 "}",
            site->moves, site->upgrades, site->far, site->invalidations, site->false_moves,
-           site->updates, site->failed, site->locks, site->blocks, site->line_wait_ns,
-           site->wait_ns);
+           site->accesses, site->updates, site->failed, site->locks, site->blocks,
+           site->line_wait_ns, site->wait_ns);
 }
 
 static void print_sites(void) {

@@ -6,6 +6,7 @@
 typedef struct {
     const void *pc;
     uint64_t moves, upgrades, far, invalidations, false_moves;
+    uint64_t accesses;     /* lines, as machine_totals counts them */
     uint64_t updates;      /* atomic read-modify-write operations */
     uint64_t failed;       /* of them: compare-and-swap that failed */
     uint64_t locks;        /* of pthread mutexes */

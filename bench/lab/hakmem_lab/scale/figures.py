@@ -1,5 +1,6 @@
 """Figures of runs: per operation, and their medians over the seeds."""
 
+import collections
 import statistics
 
 HEAVIEST = 60  # places in the code that are looked up by name
@@ -106,4 +107,17 @@ def top_places(names, counts, most) -> list:
         }
         for site in heavy
         if transfers(site)
+    ]
+
+
+def top_functions(names, counts, most) -> list:
+    """The functions with most accesses. Where transfers do not explain a bound, these do."""
+    names.ask(site["place"] for site in counts["sites"])
+    sums = collections.Counter()
+    for site in counts["sites"]:
+        sums[names.function(site["place"])] += site["accesses"]
+    return [
+        {"function": name, "accesses": accesses / counts["operations"]}
+        for name, accesses in sums.most_common(most)
+        if accesses
     ]

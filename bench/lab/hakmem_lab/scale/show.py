@@ -61,6 +61,9 @@ def print_all(console, document) -> None:
                     f"{line['line'][:100]}\n{'':12}{'; '.join(line['code'][:2])}",
                     soft_wrap=True, markup=False,
                 )  # fmt: skip
+            most = "; ".join(f"{row['function']} {digits(row['accesses'])}"
+                             for row in top["functions"])  # fmt: skip
+            console.print(f"  accesses: {most}", soft_wrap=True, markup=False)
     for note in document["notes"]:
         console.print(note, style="yellow")
 

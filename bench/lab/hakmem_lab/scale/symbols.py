@@ -57,15 +57,23 @@ class Names:
             return bool(LOCKING.search(function)) and not UNLOCKING.search(function)
         return False
 
+    def _useful(self, place) -> list:
+        chain = self.chain(place)
+        return [frame for frame in chain if not PLUMBING.match(frame[0])] or chain
+
     def code(self, place) -> str:
         """`function < caller  file:line` of a place in the code."""
-        chain = self.chain(place)
-        if not chain:
+        useful = self._useful(place)
+        if not useful:
             return f"{Path(place.get('file', '?')).name}+{place.get('offset', 0):#x}"
-        useful = [frame for frame in chain if not PLUMBING.match(frame[0])] or chain
         names = list(dict.fromkeys(function for function, _ in useful))[:3]
         file, _, line = useful[0][1].rpartition(":")
         return f"{' < '.join(names)}  {Path(file).name}:{line}"
+
+    def function(self, place) -> str:
+        """The function that a place in the code is of: the innermost one, inlined or not."""
+        useful = self._useful(place)
+        return useful[0][0] if useful else Path(place.get("file", "?")).name
 
     def _symbols(self, file) -> tuple:
         if file not in self.variables:
