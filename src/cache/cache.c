@@ -144,7 +144,7 @@ static unsigned slots_start(unsigned class_index) {
 /* Moves a magazine to a new stack of `slots`, which must have room for its blocks. */
 static bool resize(hak_cache_t *cache, unsigned class_index, unsigned slots) {
     hak_magazine_t *magazine = &cache->magazines[class_index];
-    void **base = hak_stacks_take(&cache->stacks, hak_depot_home(cache->shard), slots);
+    void **base = hak_stacks_take(&cache->stacks, hak_cache_partner(cache), slots);
     if (!base) return false;
     size_t count = hak_magazine_count(magazine), old_slots = magazine->slots;
     void **old = magazine->base;
@@ -313,7 +313,7 @@ static void *upgrade(hak_cache_t *cache, unsigned class_index) {
     unsigned upper = class_index + 1;
     if (class_index % 2 != 0 || size >= HAK_SMALL_MAX) return NULL;
     if (cache->upgraded[class_index] >= hak_min(UPGRADED_MAX, UPGRADED_BYTES / size)) return NULL;
-    if (hak_shard_has_slabs(hak_depot_home(cache->shard), class_index)) return NULL;
+    if (hak_shard_has_slabs(hak_cache_partner(cache), class_index)) return NULL;
     cache->upgraded[class_index]++;
     void *block = hak_cache_pop(cache, upper);
     return block ? block : hak_cache_refill(cache, upper, NULL);
@@ -340,9 +340,10 @@ HAK_FAST_PATH unsigned refill_from(hak_cache_t *cache, unsigned shard, unsigned 
 
 /* Threads outnumber the CPUs: those of one home run on several CPUs, so what the CPU has serves. */
 static HAK_BEHIND unsigned refill_on_cpu(hak_cache_t *cache, unsigned class_index, unsigned want) {
-    const size_t taken = hak_depot_take(class_index, cache->magazines[class_index].base, want);
+    const unsigned cpu = hak_cache_find_partner(cache);
+    const size_t taken = hak_depot_take(cpu, class_index, cache->magazines[class_index].base, want);
     if (HAK_WAY_FOUND(HAK_WAY_REFILL_DEPOT, (unsigned)taken)) return (unsigned)taken;
-    return refill_from(cache, hak_depot_shard(), class_index, want);
+    return refill_from(cache, cpu, class_index, want);
 }
 
 HAK_FAST_PATH void report(const hak_twice_t *twice, unsigned class_index) {
@@ -373,7 +374,7 @@ void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
         cache->used_at[class_index] = cache->clock[hak_tier_of_class(class_index)];
     if (zeroed || !magazine->slots) {
         HAK_COUNT_WAY(zeroed ? HAK_WAY_REFILL_ONE_ZEROED : HAK_WAY_REFILL_ONE_NO_STACK);
-        unsigned taken = hak_shard_take(hak_depot_home(cache->shard), class_index, 1, one, zeroed);
+        unsigned taken = hak_shard_take(hak_cache_find_partner(cache), class_index, 1, one, zeroed);
         count_refill(cache, class_index, taken);
         return taken ? one[1] : NULL;
     }

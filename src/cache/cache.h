@@ -52,6 +52,7 @@ typedef struct hak_cache {
                                               of a fork the posts and caches of the parent's
                                               other threads are lost */
     uint8_t shard;    /* stack lock to write; home, changes only between two threads */
+    uint8_t partner;  /* owner; the shard with which it exchanged blocks last: see magazine.h */
     bool holds;       /* lock of its group; waits with blocks in its magazines */
     bool braked;      /* owner; see hak_cache_brake */
     bool has_sampler; /* owner; see sampler.h */

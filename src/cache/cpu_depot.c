@@ -51,7 +51,7 @@ static hak_depot_t *open_on(unsigned cpu, unsigned class_index) {
     return row ? &row[class_index] : NULL;
 }
 
-static HAK_BEHIND size_t put_on(unsigned cpu, unsigned class_index, void *const *blocks,
+HAK_BEHIND size_t hak_depot_put(unsigned cpu, unsigned class_index, void *const *blocks,
                                 size_t count) {
     hak_depot_t *depot = open_on(cpu, class_index);
     if (!depot || !hak_lock_try(&depot->lock)) return 0;
@@ -64,10 +64,6 @@ static HAK_BEHIND size_t put_on(unsigned cpu, unsigned class_index, void *const 
     }
     hak_lock_release(&depot->lock);
     return kept;
-}
-
-size_t hak_depot_put(unsigned class_index, void *const *blocks, size_t count) {
-    return put_on(hak_shard_here(), class_index, blocks, count);
 }
 
 /* Lock held. */
@@ -95,9 +91,9 @@ static HAK_BEHIND size_t take_on(unsigned cpu, unsigned class_index, void **top,
     return taken;
 }
 
-size_t hak_depot_take(unsigned class_index, void **top, size_t want) {
+HAK_BEHIND size_t hak_depot_take(unsigned cpu, unsigned class_index, void **top, size_t want) {
     bool is_held;
-    return take_on(hak_shard_here(), class_index, top, want, &is_held);
+    return take_on(cpu, class_index, top, want, &is_held);
 }
 
 HAK_BEHIND unsigned hak_depot_shard(void) { return hak_shard_open(hak_shard_here()); }
@@ -146,7 +142,8 @@ static HAK_BEHIND void *get_on(unsigned cpu, unsigned class_index, moved_t *move
     taken = hak_shard_take_inside(home, class_index, want, blocks, &moved->twice);
     if (!taken) return NULL;
     void *const block = blocks[taken];
-    const size_t more = taken - 1, kept = more ? put_on(cpu, class_index, blocks + 1, more) : 0;
+    const size_t more = taken - 1,
+                 kept = more ? hak_depot_put(cpu, class_index, blocks + 1, more) : 0;
     if (kept < more) give_to_shard(moved, home, class_index, blocks + 1 + kept, more - kept);
     return block;
 }

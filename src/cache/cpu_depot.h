@@ -70,11 +70,12 @@ HAK_FAST_PATH bool hak_depot_serves(void) {
     return HAK_UNLIKELY(hak_load_relaxed(&hak_depot_novice_calls) != 0);
 }
 
-/* Keeps as many of `count` blocks, from the first one on, as there is room for; returns how many. */
-size_t hak_depot_put(unsigned class_index, void *const *blocks, size_t count);
+/* Keeps as many of `count` blocks, from the first one on, as there is room for in the depot of a CPU; returns how
+ * many. `cpu`, here and below: what hak_depot_home returned. */
+size_t hak_depot_put(unsigned cpu, unsigned class_index, void *const *blocks, size_t count);
 
-/* Takes up to `want` blocks, those put last, and stores them in top[1..n]; returns n. */
-size_t hak_depot_take(unsigned class_index, void **top, size_t want);
+/* Takes up to `want` blocks from the depot of a CPU, those put last, and stores them in top[1..n]; returns n. */
+size_t hak_depot_take(unsigned cpu, unsigned class_index, void **top, size_t want);
 
 /* One block for a thread without a cache; NULL without memory. Depots are open. */
 void *hak_depot_get(unsigned class_index);
@@ -85,7 +86,8 @@ bool hak_depot_give(unsigned class_index, void *block);
 /* The shard of the CPU on which the caller runs; it is made if necessary. */
 unsigned hak_depot_shard(void);
 
-/* The shard with which a thread at home in `home` exchanges blocks. */
+/* The shard with which a thread at home in `home` exchanges blocks; while depots are open, that is also the number of
+ * the CPU. To ask for it is a part of what a slow call costs, so a call asks once. */
 HAK_FAST_PATH unsigned hak_depot_home(unsigned home) {
     return hak_depot_is_open() ? hak_depot_shard() : home;
 }

@@ -9,14 +9,14 @@
 
 HAK_BEHIND void hak_magazine_give(hak_cache_t *cache, unsigned class_index, void *block) {
     HAK_ADD_OWNED(&hak_magazine_counts(cache, class_index)->flushed, 1);
-    hak_shard_flush(hak_depot_home(cache->shard), class_index, &block, 1);
+    hak_shard_flush(hak_cache_find_partner(cache), class_index, &block, 1);
 }
 
 /* Gives blocks that neither the magazine nor a lifo or share holds any more; lists those that were already free. */
 static HAK_BEHIND void give_taken(hak_cache_t *cache, unsigned class_index, void **blocks,
                                   size_t count, hak_bad_t *bad) {
     HAK_ADD_OWNED(&hak_magazine_counts(cache, class_index)->flushed, count);
-    const unsigned home = hak_depot_home(cache->shard);
+    const unsigned home = hak_cache_find_partner(cache);
     bad->count = hak_shard_flush_all_inside(home, class_index, blocks, (unsigned)count);
     bad->first = blocks;
 }
@@ -28,9 +28,9 @@ size_t hak_magazine_remove(hak_cache_t *cache, unsigned class_index, size_t coun
     twice->bits = 0;
     hak_cache_begin_change(cache);
     size_t done = hak_lifo_put(cache, class_index, blocks, count);
-    if (to_depot) done += hak_depot_put(class_index, blocks + done, count - done);
+    const unsigned home = hak_cache_find_partner(cache);
+    if (to_depot) done += hak_depot_put(home, class_index, blocks + done, count - done);
     if (count > done) {
-        const unsigned home = hak_depot_home(cache->shard);
         const unsigned given = hak_shard_flush_inside(home, class_index, blocks + done,
                                                       (unsigned)(count - done), twice);
         HAK_ADD_OWNED(&hak_magazine_counts(cache, class_index)->flushed, given);

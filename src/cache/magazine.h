@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cache/cache.h"
+#include "cache/cpu_depot.h"
 #include "cache/lifo.h"
 #include "cache/sampler.h"
 #include "shard/flush.h"
@@ -39,7 +40,16 @@ HAK_FAST_PATH void hak_cache_end_change(hak_cache_t *cache) {
     cache->changing--;
 }
 
-/* Gives a block to the cache's home shard. */
+/* The shard with which the cache exchanges blocks now; and the one with which it did last, for what need not know where
+ * the thread runs by now: most slow calls of a young thread move no blocks. */
+HAK_FAST_PATH unsigned hak_cache_find_partner(hak_cache_t *cache) {
+    return hak_depot_is_open() ? (cache->partner = (uint8_t)hak_depot_shard()) : cache->shard;
+}
+HAK_FAST_PATH unsigned hak_cache_partner(const hak_cache_t *cache) {
+    return hak_depot_is_open() ? cache->partner : cache->shard;
+}
+
+/* Gives a block to the cache's partner. */
 void hak_magazine_give(hak_cache_t *cache, unsigned class_index, void *block);
 
 /* Removes the oldest `count` blocks from a magazine, or fewer: up to blocks that were already free, which are then in

@@ -267,6 +267,7 @@ static hak_cache_t *start(bool waiting) {
         hak_gate_leave();
         if (cache) {
             hak_cache = cache;
+            cache->partner = (uint8_t)hak_depot_home(cache->shard);
             hak_gate_use(&cache->post);
             hak_thread_seed(cache);
         }

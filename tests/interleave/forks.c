@@ -53,7 +53,8 @@ void fill_depot(void) {
     program_malloc(0, PAGES);
     for (unsigned i = 0; i < FULL; i++) {
         EXPLORE_CHECK(hak_shard_take(0, class_index, 1, one, NULL) == 1, "no memory");
-        EXPLORE_CHECK(hak_depot_put(class_index, &one[1], 1) == 1, "%u blocks fill a depot", i);
+        EXPLORE_CHECK(hak_depot_put(hak_shard_here(), class_index, &one[1], 1) == 1,
+                      "%u blocks fill a depot", i);
     }
     for (unsigned i = 0; i < 2; i++) unknown[i] = count_unknown(i);
 }

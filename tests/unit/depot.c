@@ -19,6 +19,14 @@ enum {
     SHARDS = 4
 }; /* 1024 bytes; the depot holds 64 KiB */
 
+static unsigned looks; /* for the number of the CPU */
+unsigned __real_hak_shard_here(void);
+unsigned __wrap_hak_shard_here(void);
+unsigned __wrap_hak_shard_here(void) {
+    looks++;
+    return __real_hak_shard_here();
+}
+
 /* Depots are open, and all calls come from one CPU. */
 static hak_cache_t *begin(void) {
     cpu_set_t one;
@@ -157,6 +165,19 @@ static void the_shard_of_the_cpu_serves(void **state) {
     assert_int_equal(hak_shard_in_use(CLASS), 0);
 }
 
+/* To ask for the number costs a part of a slow call. */
+static void a_slow_call_asks_for_the_cpu_once(void **state) {
+    (void)state;
+    static void *blocks[4 * MOST];
+    hak_cache_t *cache = begin();
+    looks = 0;
+    for (unsigned i = 0; i < 4 * MOST; i++) blocks[i] = take(cache, CLASS);
+    assert_int_equal(looks, cache->slow_count);
+    for (unsigned i = 0; i < 4 * MOST; i++) give(cache, blocks[i]);
+    assert_in_range(looks, 1, cache->slow_count); /* some only make the stack deeper */
+    end(cache);
+}
+
 /* With closed depots, the home's. */
 static void the_home_serves_where_depots_are_closed(void **state) {
     (void)state;
@@ -223,18 +244,18 @@ static void what_is_held_is_passed_over(void **state) {
     (void)state;
     hak_cache_t *cache = begin();
     void *block = take(cache, CLASS), *out[2];
-    assert_int_equal(hak_depot_put(CLASS, &block, 1), 1);
+    assert_int_equal(hak_depot_put(hak_shard_here(), CLASS, &block, 1), 1);
     hak_depot_t *depot = the_depot();
     hak_lock_acquire(&depot->lock);
-    assert_int_equal(hak_depot_put(CLASS, &block, 1), 0);
-    assert_int_equal(hak_depot_take(CLASS, out, 1), 0);
+    assert_int_equal(hak_depot_put(hak_shard_here(), CLASS, &block, 1), 0);
+    assert_int_equal(hak_depot_take(hak_shard_here(), CLASS, out, 1), 0);
     unsigned patience = 3;
     sweep_within(true, &patience);
     assert_int_equal(patience, 0);
     sweep_within(true, &patience); /* waits no more */
     assert_int_equal(hak_depot_count(CLASS), 1);
     hak_lock_release(&depot->lock);
-    assert_int_equal(hak_depot_take(CLASS, out, 1), 1);
+    assert_int_equal(hak_depot_take(hak_shard_here(), CLASS, out, 1), 1);
     assert_ptr_equal(out[1], block);
     give(cache, block);
     end(cache);
@@ -280,7 +301,7 @@ static void a_sweep_of_all_waits_for_a_lock(void **state) {
     pthread_t thread;
     hak_cache_t *cache = begin();
     void *block = take(cache, CLASS);
-    assert_int_equal(hak_depot_put(CLASS, &block, 1), 1);
+    assert_int_equal(hak_depot_put(hak_shard_here(), CLASS, &block, 1), 1);
     assert_int_equal(sem_init(&is_held, 0, 0), 0);
     assert_int_equal(pthread_create(&thread, NULL, hold_for_a_while, the_depot()), 0);
     sem_wait(&is_held);
@@ -296,7 +317,7 @@ static void give_both(const void *unused) {
     (void)unused;
     hak_cache_t *cache = begin();
     void *block = take(cache, CLASS);
-    hak_depot_put(CLASS, &block, 1);
+    hak_depot_put(hak_shard_here(), CLASS, &block, 1);
     give(cache, block);
     hak_cache_flush_all(cache);
     sweep(true);
@@ -323,6 +344,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(the_end_of_a_thread_fills_it),
         cmocka_unit_test(a_closed_depot_gets_nothing_at_the_end),
         cmocka_unit_test(the_shard_of_the_cpu_serves),
+        cmocka_unit_test(a_slow_call_asks_for_the_cpu_once),
         cmocka_unit_test(the_home_serves_where_depots_are_closed),
         cmocka_unit_test(it_holds_no_more_than_its_slots),
         cmocka_unit_test(what_nobody_uses_goes_to_the_shards),

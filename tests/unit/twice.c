@@ -108,7 +108,7 @@ static void in_a_depot(const void *unused) {
     take_strewn(strewn);
     hak_depot_set_share(SHARE, true);
     for (unsigned i = 0; i < 2; i++)
-        CHECK(hak_depot_put(SMALL, strewn, WORDS + 1) == WORDS + 1, "no depot");
+        CHECK(hak_depot_put(hak_shard_here(), SMALL, strewn, WORDS + 1) == WORDS + 1, "no depot");
     hak_walk_t walk = {0};
     hak_budget_t budget = HAK_BUDGET_ALL;
     unsigned patience = 0;
