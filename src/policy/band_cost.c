@@ -2,8 +2,9 @@
  *
  * Threads drive it by their slow calls. A sample is due 250 ms after the last one. So that a short
  * program learns, too, a sample is also due after 4, 8, 16, ... rounds of slow calls; since the
- * number doubles, these samples cost a long-running program nothing. With more than a few shards the
- * number grows eightfold, since a sample reads lines of all shards.
+ * number doubles, these samples cost a long-running program nothing. A sample reads lines of all shards. So with more
+ * than a few shards the number begins with some rounds of each shard and grows eightfold, and a sample has several
+ * pieces; as soon as one is made, the next one is due.
  *
  * One thread samples at a time; a thread that finds the lock taken goes on without a sample. The
  * lock is innermost: no other lock is taken while it is held. */
@@ -19,9 +20,10 @@
 
 enum {
     INTERVAL_MS = 250,
-    FIRST_ROUNDS = 4,
+    FIRST_ROUNDS = 4, /* before a first sample that is due by rounds */
     FEW_SHARDS = 4,
-    ADDED_PART = 64, /* a thread adds this part of the rounds until the next sample at once */
+    ROUNDS_EACH = 16, /* the same for each shard, if they are more than FEW_SHARDS */
+    ADDED_PART = 64,  /* a thread adds this part of the rounds until the next sample at once */
 };
 
 hak_band_cost_stats_t hak_band_cost_stats;
@@ -35,6 +37,8 @@ static _Atomic uint64_t rounds HAK_OWN_LINE; /* atomic; rounds of slow calls, of
 static hak_policy_t policy;                  /* lock */
 static uint64_t last_ms;                     /* lock; time of the last sample */
 static bool is_counting;                     /* lock; the last sample read the costs */
+static hak_shard_costs_t sums[HAK_POLICY_BANDS]; /* lock; what a sample has read so far... */
+static unsigned at;                              /* ...and where it goes on; 0: it begins */
 
 static hak_policy_profile_t profile_now(void) {
     return (hak_policy_profile_t)hak_option(HAK_OPTION_TINY_POLICY_PROFILE);
@@ -105,35 +109,48 @@ static void choose(void) {
     publish(hak_policy_choose(&policy, promoted, profile_now(), learn_now()));
 }
 
-static void sample(uint64_t now_ms) {
-    hak_shard_costs_t costs[HAK_POLICY_BANDS] = {{0}};
+/* Makes a piece of a sample; true at the end of it. */
+static bool sample(uint64_t now_ms) {
     bool learns = learn_now() != HAK_LEARN_OFF;
+    if (at == 0) memset(sums, 0, sizeof sums);
+    if (learns && !hak_shard_add_costs(sums, &at)) return false;
     uint64_t elapsed_ms = now_ms - last_ms;
     last_ms = now_ms;
-    if (learns) hak_shard_add_costs(costs);
-    if (learns && is_counting && hak_policy_learn(&policy, costs, elapsed_ms)) {
+    if (learns && is_counting && hak_policy_learn(&policy, sums, elapsed_ms)) {
         HAK_ADD_OWNED(&hak_band_cost_stats.looks, 1);
         choose();
     }
-    if (!is_counting) memcpy(policy.seen, costs, sizeof costs);
+    if (!is_counting) memcpy(policy.seen, sums, sizeof sums);
     is_counting = learns;
+    at = 0;
+    return true;
 }
 
-static bool is_due_by_rounds(uint64_t rounds_now) {
-    return rounds_now >= hak_max(hak_load_relaxed(&next_rounds), FIRST_ROUNDS);
+/* The rounds after which the next sample is due. */
+static uint64_t rounds_due(void) {
+    const unsigned shards = hak_shard_homes();
+    const size_t first = shards > FEW_SHARDS ? (size_t)shards * ROUNDS_EACH : (size_t)FIRST_ROUNDS;
+    return hak_max(hak_load_relaxed(&next_rounds), first);
 }
+
+static bool is_due_by_rounds(uint64_t rounds_now) { return rounds_now >= rounds_due(); }
 
 static bool is_due(uint64_t now_ms, uint64_t rounds_now) {
     return now_ms >= hak_load_relaxed(&next_ms) || is_due_by_rounds(rounds_now);
 }
 
+/* Writes only what changes, since all slow calls read this line. */
+static void set_next_ms(uint64_t ms) {
+    if (hak_load_relaxed(&next_ms) != ms) hak_store_relaxed(&next_ms, ms);
+}
+
+/* While a sample is under way, its next piece is due. */
 static void sample_when_due(uint64_t now_ms, uint64_t rounds_now) {
     if (!is_due(now_ms, rounds_now) || !hak_lock_try(&band_cost_lock)) return;
     if (is_due(now_ms, rounds_now)) {
         const unsigned shift = hak_shard_homes() > FEW_SHARDS ? 3 : 1;
         if (is_due_by_rounds(rounds_now)) hak_store_relaxed(&next_rounds, rounds_now << shift);
-        hak_store_relaxed(&next_ms, now_ms + INTERVAL_MS);
-        sample(now_ms);
+        set_next_ms(sample(now_ms) ? now_ms + INTERVAL_MS : 0);
     }
     hak_lock_release(&band_cost_lock);
 }
@@ -143,7 +160,7 @@ static void sample_when_due(uint64_t now_ms, uint64_t rounds_now) {
 void hak_band_cost_tick(uint64_t now_ms, uint32_t *own) {
     if (!own) return hak_band_cost_pass(now_ms);
     const uint32_t added = *own + 1;
-    const bool waits = added < hak_load_relaxed(&next_rounds) / ADDED_PART;
+    const bool waits = added < rounds_due() / ADDED_PART;
     *own = waits ? added : 0;
     sample_when_due(now_ms, waits ? 0 : hak_add_relaxed(&rounds, added) + added);
 }
@@ -162,6 +179,7 @@ void hak_band_cost_apply(void) {
     if (learn_now() == HAK_LEARN_OFF) {
         memset(&policy, 0, sizeof policy);
         is_counting = false;
+        at = 0;
     }
     choose();
 }

@@ -104,18 +104,37 @@ HAK_BEHIND unsigned hak_shard_used_bytes(const hak_unit_t *slab, uint16_t used[H
     return class_index;
 }
 
-/* Takes no lock, and so reads the carries first: bin.h says what may be amiss. */
-void hak_shard_add_costs(hak_shard_costs_t costs[HAK_BAND_MID]) {
+/* ---- costs of bands ---- */
+
+static void add_carried(hak_shard_costs_t costs[HAK_BAND_MID]) {
     for (unsigned i = 1; hak_bands[i] < HAK_BAND_MID; i++) {
         costs[hak_bands[i]].locks += hak_bin_carried(i, HAK_SHARD_LOCKS);
         costs[hak_bands[i]].misses += hak_bin_carried(i, HAK_SHARD_MISSES);
-        costs[hak_bands[i]].warm += hak_warm_carved(i);
     }
-    HAK_EACH_SHARD (shard) {
-        const hak_bin_counts_t *counts = hak_bin_counts(shard, 0);
-        for (unsigned i = 1; hak_bands[i] < HAK_BAND_MID; i++) {
-            costs[hak_bands[i]].locks += hak_load_relaxed(&counts[i].counts[HAK_SHARD_LOCKS]);
-            costs[hak_bands[i]].misses += hak_load_relaxed(&counts[i].counts[HAK_SHARD_MISSES]);
-        }
+}
+
+static void add_costs_of(unsigned shard, bool has_warm, hak_shard_costs_t costs[HAK_BAND_MID]) {
+    const hak_bin_counts_t *counts = hak_bin_counts(shard, 0);
+    for (unsigned i = 1; hak_bands[i] < HAK_BAND_MID; i++) {
+        hak_shard_costs_t *sum = &costs[hak_bands[i]];
+        sum->locks += hak_load_relaxed(&counts[i].counts[HAK_SHARD_LOCKS]);
+        sum->misses += hak_load_relaxed(&counts[i].counts[HAK_SHARD_MISSES]);
+        if (has_warm) sum->warm += hak_load_relaxed(&hak_warm_ring_of(shard, i)->carved);
     }
+}
+
+/* Takes no lock, and so reads the carries first: bin.h says what may be amiss. The counters of a shard are some sixty
+ * lines, which other CPUs write: a slow call that reads those of 192 shards would wait for a millisecond. */
+bool hak_shard_add_costs(hak_shard_costs_t costs[HAK_BAND_MID], unsigned *at) {
+    enum { SHARDS_AT_ONCE = 8 };
+    const bool has_warm = hak_load_relaxed(&hak_warm_seen);
+    if (*at == 0) add_carried(costs);
+    for (unsigned left = SHARDS_AT_ONCE;; left--, ++*at) {
+        *at = hak_lazy_table_next(&hak_shard_table, *at);
+        if (*at == HAK_LAZY_TABLE_MOST) break;
+        if (left == 0) return false;
+        add_costs_of(*at, has_warm, costs);
+    }
+    *at = 0;
+    return true;
 }

@@ -28,6 +28,7 @@ typedef struct {
     uint64_t warm;   /* refills that a warm slab served, without the lock */
 } hak_shard_costs_t;
 
-/* Adds the costs of each tiny band since the process began. Takes no lock: the sums may be behind
- * for a moment, never ahead. */
-void hak_shard_add_costs(hak_shard_costs_t costs[HAK_BAND_MID]);
+/* Adds the costs of each tiny band since the process began, those of a few shards in each call: *at is 0 at first, and
+ * the call that adds the last ones makes it 0 again and returns true. Takes no lock: the sums may be behind for a
+ * moment, never ahead. */
+bool hak_shard_add_costs(hak_shard_costs_t costs[HAK_BAND_MID], unsigned *at);

@@ -314,6 +314,5 @@ bool hak_warm_put_down(hak_bin_t *bin, hak_unit_t *slab) {
     HAK_EACH_SHARD (shard) sum += hak_load_relaxed(&hak_warm_ring_of(shard, class_index)->field); \
     return sum
 
-uint64_t hak_warm_carved(unsigned class_index) { SUM_OF(carved, class_index); }
 uint64_t hak_warm_slabs(unsigned class_index) { SUM_OF(count, class_index); }
 uint64_t hak_warm_unbound(unsigned class_index) { SUM_OF(unbound, class_index); }

@@ -158,6 +158,3 @@ uint64_t hak_warm_used(unsigned shard, unsigned class_index);
 /* Number of slabs of a class that are bound; number of slots that were taken away so far. */
 uint64_t hak_warm_slabs(unsigned class_index);
 uint64_t hak_warm_unbound(unsigned class_index);
-
-/* Refills of a class that were carved, without the last few of each thread. Takes no lock. */
-uint64_t hak_warm_carved(unsigned class_index);

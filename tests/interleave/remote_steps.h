@@ -414,7 +414,8 @@ static void free_counted(void) { world_free(0, WORLD_COUNTED, block[0]); }
 /* Behind or right, and never ahead. */
 static void read_costs(void) {
     hak_shard_costs_t costs[HAK_BAND_MID] = {{0}};
-    hak_shard_add_costs(costs);
+    unsigned at = 0;
+    EXPLORE_CHECK(hak_shard_add_costs(costs, &at), "two shards are more than a piece");
     uint64_t locks = costs[hak_bands[WORLD_COUNTED]].locks;
     EXPLORE_CHECK(locks == 0 || locks == UINT16_MAX || locks == UINT16_MAX + 1,
                   "a number of locks that never was");

@@ -23,14 +23,15 @@ enum { C3 = 1 << 3, C4 = 1 << 4, C5 = 1 << 5, C7 = 1 << 7 };
 static uint64_t clock_ms; /* as the looks are told */
 
 /* Locks of one class: two a turn, and a miss. */
-static void work(unsigned turns, size_t size) {
+static void work_in(unsigned shard, unsigned turns, size_t size) {
     void *top[2];
     unsigned class_index = hak_class_of(size);
     for (; turns > 0; turns--) {
-        CHECK(hak_shard_take(0, class_index, 1, top, NULL) == 1, "no memory");
-        hak_shard_flush(0, class_index, &top[1], 1);
+        CHECK(hak_shard_take(shard, class_index, 1, top, NULL) == 1, "no memory");
+        hak_shard_flush(shard, class_index, &top[1], 1);
     }
 }
+static void work(unsigned turns, size_t size) { work_in(0, turns, size); }
 
 static uint64_t looks_now(void) { return hak_band_cost_stats.looks; }
 
@@ -73,6 +74,42 @@ static void looks_take_time(void) {
     CHECK(looks_now() == before + 1, "%llu looks", (unsigned long long)(looks_now() - before));
     for (int i = 0; i < 100; i++) look_at(0, C5_SIZE);
     CHECK(looks_now() == before + 1, "a look at nothing counts");
+}
+
+enum { MANY = 64, AT_ONCE = 8, ROUNDS_EACH = 16 };
+
+/* With many shards no call reads the counters of all: a look has pieces, each due as soon as the one before it is made. */
+static void looks_have_pieces(void) {
+    for (unsigned i = 1; i < MANY / AT_ONCE; i++) hak_band_cost_pass(clock_ms);
+    const uint64_t before = looks_now();
+    for (unsigned i = 0; i < 100; i++) hak_band_cost_pass(clock_ms);
+    CHECK(looks_now() == before, "a look too early");
+    work_in(MANY - 1, 5000, C5_SIZE);
+    clock_ms += 250;
+    for (unsigned i = 1; i < MANY / AT_ONCE; i++) hak_band_cost_pass(clock_ms);
+    CHECK(looks_now() == before, "one call looks at more than %d shards", AT_ONCE);
+    hak_band_cost_pass(clock_ms);
+    CHECK(looks_now() == before + 1 && hak_policy_bands == (C5 | C7), "%llu looks, bands %#x",
+          (unsigned long long)(looks_now() - before), hak_policy_bands);
+    hak_band_cost_pass(clock_ms + 249);
+    work_in(MANY - 1, 5000, C5_SIZE);
+    for (unsigned i = 0; i < 100; i++) hak_band_cost_pass(clock_ms + 249);
+    CHECK(looks_now() == before + 1, "a look too early");
+}
+
+/* And while no time passes, each shard must have had some rounds. */
+static void looks_wait_for_each_shard(void) {
+    uint32_t rounds = 0;
+    for (unsigned i = 1; i < MANY / AT_ONCE; i++) hak_band_cost_pass(clock_ms);
+    const uint64_t before = looks_now();
+    for (unsigned i = 0; i < MANY * ROUNDS_EACH - 1; i++) {
+        work(1, C5_SIZE);
+        hak_band_cost_tick(clock_ms, &rounds);
+    }
+    CHECK(looks_now() == before, "%llu looks too early",
+          (unsigned long long)(looks_now() - before));
+    for (unsigned i = 0; i < MANY; i++) hak_band_cost_tick(clock_ms, &rounds);
+    CHECK(looks_now() == before + 1, "no look");
 }
 
 static void options_act_at_once(void) {
@@ -161,6 +198,7 @@ static const struct {
     {"double", looks_double},         {"time", looks_take_time},
     {"options", options_act_at_once}, {"pause", a_pause_is_forgotten},
     {"log", log_of_a_life},           {"fork", forks_do_not_keep_the_lock},
+    {"pieces", looks_have_pieces},    {"each", looks_wait_for_each_shard},
 };
 
 /* ---- Tests ------------------------------------------------------------------------------------- */
@@ -172,14 +210,19 @@ static const char *const environment[] = {
     "HAKMEM_TINY_POLICY_LOG=0",
     NULL,
 };
+static const char *const many_shards[] = {
+    "HAKMEM_TINY_POLICY_PROFILE=auto", "HAKMEM_LEARN=on",  "HAKMEM_PURGE_THREAD=0",
+    "HAKMEM_TINY_POLICY_LOG=0",        "HAKMEM_SHARDS=64", NULL,
+};
 
-static void run(const char *name) {
+static void run_with(const char *const *variables, const char *name) {
     struct child_end end;
-    unit_rerun(name, environment, SECONDS, &end);
+    unit_rerun(name, variables, SECONDS, &end);
     REQUIRE(end.in_time && end.status == 0, "%s: status %#x: %s", name, (unsigned)end.status,
             end.err);
     assert_string_equal(end.err, "");
 }
+static void run(const char *name) { run_with(environment, name); }
 
 static void looks_come_after_rounds_of_calls(void **state) {
     (void)state;
@@ -189,6 +232,16 @@ static void looks_come_after_rounds_of_calls(void **state) {
 static void looks_come_after_a_time(void **state) {
     (void)state;
     run("time");
+}
+
+static void looks_at_many_shards_have_pieces(void **state) {
+    (void)state;
+    run_with(many_shards, "pieces");
+}
+
+static void looks_at_many_shards_wait_for_each(void **state) {
+    (void)state;
+    run_with(many_shards, "each");
 }
 
 static void options_change_bands_at_once(void **state) {
@@ -268,6 +321,8 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(looks_come_after_rounds_of_calls),
         cmocka_unit_test(looks_come_after_a_time),
+        cmocka_unit_test(looks_at_many_shards_have_pieces),
+        cmocka_unit_test(looks_at_many_shards_wait_for_each),
         cmocka_unit_test(options_change_bands_at_once),
         cmocka_unit_test(learning_begins_anew_after_a_pause),
         cmocka_unit_test(a_child_of_a_fork_may_look),
