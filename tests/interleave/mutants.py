@@ -116,6 +116,11 @@ GROUPS = {
         ["tests/interleave/stock.c"],
         [(r"\n    MOST = HAK_MAP_LINE_UNITS - 1", "\n    MOST = 3")],
     ),
+    "lends": (
+        "src/shard/table.c src/meta/lazy_table.[ch] src/classes/*.[ch]",
+        ["tests/interleave/lends.c"],
+        [],
+    ),
     # Two shards a group, so that few make two groups; and places for the program to begin anew.
     "group": (
         "src/thread/home_group.[ch] src/thread/silent_exit.[ch] src/thread/cache_budget.[ch]",
