@@ -19,7 +19,7 @@ static _Atomic uint64_t rate;
 
 static HAK_NEAR_CONSTANT void *const empty_slot = NULL;
 
-_Atomic bool hak_sampler_started;
+_Atomic bool hak_sampler_started HAK_READ_OFTEN;
 
 HAK_COMMON bool hak_sampler_has(hak_sampler_kind_t kind) {
     return kind == HAK_SAMPLER_GUARD

@@ -7,7 +7,8 @@
 
 static _Atomic size_t committed HAK_OWN_LINE;
 static _Atomic uint64_t refused;
-static _Atomic size_t soft_next; /* the next sum that calls for a purge; 0: not set yet */
+static _Atomic size_t soft_next
+    HAK_READ_OFTEN; /* the next sum that calls for a purge; 0: not set yet */
 static _Atomic bool pressure HAK_READ_OFTEN;
 
 HAK_COMMON size_t hak_commit_soft(void) {

@@ -21,7 +21,7 @@ enum {
     LOOK_UNITS = 256,    /* 16 MiB: units of existing superslabs between two looks at the limit */
 };
 
-static _Atomic(hak_pool_lender_t) lender;
+static _Atomic(hak_pool_lender_t) lender HAK_READ_OFTEN;
 
 void hak_pool_set_lender(hak_pool_lender_t function) { hak_store_relaxed(&lender, function); }
 

@@ -167,7 +167,7 @@ HAK_NEXT void hak_thread_look_at_limits(void) {
 }
 
 HAK_NEXT void hak_thread_follow_cpus(uint64_t now_ms, bool at_once) {
-    static _Atomic uint64_t next_ms;
+    static _Atomic uint64_t next_ms HAK_READ_OFTEN;
     uint64_t due = hak_load_relaxed(&next_ms);
     bool is_first = due == 0;
     uint64_t next = now_ms + (is_first && !at_once ? CPU_FIRST_MS : CPU_INTERVAL_MS);
