@@ -7,7 +7,11 @@
 #include "os/move.h"
 #include "os/os.h"
 
-enum { PIECE_SLOTS = 16 * 1024 }; /* slots that one piece of a walk over all tables looks at */
+enum {
+    PIECE_SLOTS = 16 * 1024,  /* slots that one piece of a walk over all tables looks at */
+    MOVED_LEAST = 512 * 1024, /* bytes: a shorter piece is not worth six system calls */
+    MOVED_EACH = 4,           /* pieces for one block */
+};
 
 hak_huge_stats_t hak_huge_stats HAK_OWN_LINE;
 
@@ -86,11 +90,47 @@ static char *extend(char *start, size_t old_size, size_t size) {
 
 /* ---- allocation ---- */
 
+/* Takes a piece of what is kept whose pages are worth a move. False if there is none. */
+static HAK_NEXT bool take_piece(hak_stretch_t *piece, size_t size) {
+    if (hak_load_relaxed(&hak_huge_stats.moved) >= HAK_HUGE_MOVED_MOST) return false;
+    if (!hak_kept_take_piece(piece, size, MOVED_LEAST)) return false;
+    if (hak_os_moves_several() && !hak_os_is_sparse(piece->start, piece->size)) return true;
+    hak_kept_put_back(piece);
+    return false;
+}
+
+/* A piece is in the caller's hands, and the kernel has refused to move it to the end of a block, of which `size` bytes
+ * were still without pages. Its target is not mapped any more. Leaves all of the end, and keeps the piece again. */
+static HAK_BEHIND void leave_end(char *end, size_t size, const hak_stretch_t *piece) {
+    hak_kept_put_back(piece);
+    hak_kept_leave(piece->size);
+    if (size > piece->size) hak_kept_unmap(end + piece->size, size - piece->size);
+}
+
+/* Moves kept pages to the end of a block, which has none there: otherwise these pages would go back before long, while
+ * the block gets new ones. *have: bytes of the block that were kept. False if a move was refused; then only *have bytes
+ * of the block are left. */
+static HAK_NEXT bool fill_end(char *block, size_t size, size_t *have) {
+    hak_stretch_t piece;
+    for (unsigned i = 0; i < MOVED_EACH && size - *have >= MOVED_LEAST; i++) {
+        if (!take_piece(&piece, size - *have)) break;
+        hak_add_relaxed(&hak_huge_stats.moved, 1);
+        if (!hak_os_move(piece.start, piece.size, block + *have)) {
+            leave_end(block + *have, size - *have, &piece);
+            return false;
+        }
+        hak_kept_leave(piece.size); /* its former addresses */
+        *have += piece.size;
+    }
+    return true;
+}
+
 /* Lengthens a kept stretch, whose pages exist already. NULL if there is none, or if it cannot be
- * lengthened; then it is kept again. */
-static char *lengthen(const hak_stretch_t *stretch, size_t size) {
+ * lengthened; then it is kept again. *dirty: bytes of the block that were kept. */
+static char *lengthen(const hak_stretch_t *stretch, size_t size, size_t *dirty) {
     char *block = NULL;
-    if (!stretch->size) return NULL;
+    size_t have = stretch->size;
+    if (!have) return NULL;
     if (stretch->size >= HAK_LARGE_MAX && hak_commit_charge(size - stretch->size)) {
         block = extend(stretch->start, stretch->size, size);
         if (!block) hak_commit_release(size - stretch->size);
@@ -101,7 +141,11 @@ static char *lengthen(const hak_stretch_t *stretch, size_t size) {
     }
     hak_kept_hold(size - stretch->size);
     hak_add_relaxed(&hak_huge_stats.grown, 1);
-    return block;
+    const bool is_whole = fill_end(block, size, &have);
+    if (HAK_UNLIKELY(!is_whole))
+        hak_kept_put_back(&(hak_stretch_t){block, have, stretch->freed_ms});
+    *dirty = have;
+    return is_whole ? block : NULL;
 }
 
 static char *map_fresh(size_t size, size_t align) {
@@ -123,9 +167,10 @@ static char *map_block(size_t size, size_t align, size_t *dirty) {
     char *block = hak_kept_take_or_shorter(size, align, &shorter);
     *dirty = size;
     if (block) return block;
-    block = lengthen(&shorter, size);
-    *dirty = block ? shorter.size : 0;
-    return block ? block : map_fresh(size, align);
+    block = lengthen(&shorter, size, dirty);
+    if (block) return block;
+    *dirty = 0;
+    return map_fresh(size, align);
 }
 
 /* Finds memory for a block and enters it in its table; NULL without memory. *dirty: bytes that may not be zero. Inside

@@ -5,8 +5,9 @@
  *
  * A freed block is kept for a while with its pages (huge_stretches.h; huge_kept.h says how many bytes). What
  * has been kept for PURGE_DELAY_MS goes back to the system, many mappings at a time. So a program that
- * allocates and frees steadily makes no system calls for these blocks. calloc asks the kernel, a few MiB at a
- * time, which pages are in memory, and brings in hardly any of the others.
+ * allocates and frees steadily makes no system calls for these blocks. A stretch that is too short is lengthened, and
+ * pages of other stretches are moved to its new end, so that they need not be given back while the block gets new
+ * ones. calloc asks the kernel, a few MiB at a time, which pages are in memory, and brings in hardly any of the others.
  *
  * Thread-safe. A hash of a block's address chooses its table (huge_table.h). Kept blocks are divided into
  * parts, by the home shard of the thread that freed them (huge_kept.h). Each table and each part has a lock,
@@ -55,6 +56,7 @@ typedef struct {
     HAK_ALIGNED(HAK_LINE)
     _Atomic size_t held_bytes;                /* kept, in use, or in hand */
     _Atomic uint64_t mapped, grown, unmapped; /* mappings made, kept ones lengthened, given back */
+    _Atomic uint64_t moved; /* pieces whose pages have come to the end of a longer block */
     HAK_ALIGNED(HAK_LINE)
     _Atomic size_t
         recent_peak; /* most bytes in use lately; every 250 ms it sinks by an eighth of its
@@ -63,6 +65,9 @@ typedef struct {
 } hak_huge_stats_t;
 
 extern hak_huge_stats_t hak_huge_stats;
+
+/* Pieces that a process moves: each may add two mappings, which the kernel never joins again. */
+enum { HAK_HUGE_MOVED_MOST = 1024 };
 
 /* Bytes of blocks in use, those in hand included, while `kept` are kept. */
 HAK_FAST_PATH size_t hak_huge_bytes_beside(size_t kept) {

@@ -32,6 +32,11 @@ void hak_kept_hold(size_t bytes) { (void)hak_add_relaxed(&hak_huge_stats.held_by
 
 static void let_go(size_t bytes) { hak_kept_hold(-bytes); }
 
+void hak_kept_leave(size_t bytes) {
+    let_go(bytes);
+    hak_commit_release(bytes);
+}
+
 void hak_kept_note_use(void) {
     uint64_t now = hak_os_now_ms();
     size_t used = hak_huge_bytes(), peak = hak_load_relaxed(&hak_huge_stats.recent_peak);
@@ -377,6 +382,21 @@ char *hak_kept_take_or_shorter(size_t size, size_t align, hak_stretch_t *shorter
     if (!block && align <= hak_os_page_size()) hak_stretches_take_shorter(part, shorter, size);
     note_kept(part);
     return block;
+}
+
+HAK_NEXT bool hak_kept_take_piece(hak_stretch_t *piece, size_t size, size_t least) {
+    hak_stretches_t *part = own_part();
+    size_t longest;
+    *piece = (hak_stretch_t){.size = size, .freed_ms = hak_os_now_ms()};
+    HAK_HOLD(&part->lock);
+    piece->start = hak_stretches_take(part, size, hak_os_page_size(), &longest);
+    bool taken = piece->start || hak_stretches_take_shorter(part, piece, size);
+    if (taken && piece->size < least) {
+        put(part, piece->start, piece->size, piece->freed_ms); /* its place is still free */
+        taken = false;
+    }
+    note_kept(part);
+    return taken;
 }
 
 bool hak_kept_take_at(char *start, size_t size) {

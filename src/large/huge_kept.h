@@ -20,8 +20,10 @@ enum { HAK_KEPT_PARTS = 64 };
 
 extern hak_stretches_t hak_kept_parts[HAK_KEPT_PARTS];
 
-/* Counts bytes that the system gave, for a block. */
+/* The first counts bytes that the system gave, for a block; the second, that addresses in the caller's hands are no
+ * longer mapped, and releases their charge. */
 void hak_kept_hold(size_t bytes);
+void hak_kept_leave(size_t bytes);
 
 /* Called after a block was taken or has changed its size: raises the recent peak, and notes the time. */
 void hak_kept_note_use(void);
@@ -35,6 +37,10 @@ char *hak_kept_take(size_t size, size_t align);
  * 0 if there is none. Both happen in one lock section: if a longer stretch came in between, mremap would cut off its
  * end. */
 char *hak_kept_take_or_shorter(size_t size, size_t align, hak_stretch_t *shorter);
+
+/* Takes a piece of the caller's part for the end of a longer block: `size` bytes of the best fit, or else a whole
+ * stretch that is shorter, of at least `least` bytes. False if there is none. */
+bool hak_kept_take_piece(hak_stretch_t *piece, size_t size, size_t least);
 
 /* Takes exactly these bytes; false when they are not kept. */
 bool hak_kept_take_at(char *start, size_t size);

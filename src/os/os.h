@@ -64,6 +64,10 @@ bool hak_os_purge(void *addr, size_t size);
  * zero. */
 void hak_os_zero(void *addr, size_t size);
 
+/* True when fewer than half of the pages of a committed range are in memory, of the first 1,024 if it is longer; false
+ * when the system does not tell. */
+bool hak_os_is_sparse(void *addr, size_t size);
+
 /* Tells for each page of a committed range, in the lowest bit of a byte, whether it is in memory.
  * False when the system does not tell. */
 bool hak_os_in_memory(void *addr, size_t size, unsigned char *pages);

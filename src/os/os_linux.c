@@ -195,22 +195,21 @@ HAK_NEXT bool hak_os_in_memory(void *addr, size_t size, unsigned char *pages) {
     return mincore(addr, size, pages) == 0;
 }
 
-/* True when fewer than half of the pages are in memory; false when the system does not tell. */
-static bool is_mostly_absent(char *addr, size_t pages, unsigned char *in_memory) {
-    size_t present = 0;
+enum { SPARSE_PAGES = 1024 }; /* that one look takes in */
+
+HAK_NEXT bool hak_os_is_sparse(void *addr, size_t size) {
+    unsigned char in_memory[SPARSE_PAGES];
+    size_t pages = hak_min(size / hak_os_page_size(), SPARSE_PAGES), present = 0;
     if (!hak_os_in_memory(addr, pages * hak_os_page_size(), in_memory)) return false;
     for (size_t i = 0; i < pages; i++) present += in_memory[i] & 1u;
     return present < pages / 2;
 }
 
 HAK_NEXT void hak_os_zero(void *addr, size_t size) {
-    enum { PAGES = 1024 }; /* of a piece */
-    unsigned char in_memory[PAGES];
     size_t page = hak_os_page_size(), piece;
     for (char *at = addr, *end = at + size; at < end; at += piece) {
-        piece = hak_min((size_t)(end - at), PAGES * page);
-        if (!is_mostly_absent(at, piece / page, in_memory) || !hak_os_purge(at, piece))
-            memset(at, 0, piece);
+        piece = hak_min((size_t)(end - at), SPARSE_PAGES * page);
+        if (!hak_os_is_sparse(at, piece) || !hak_os_purge(at, piece)) memset(at, 0, piece);
     }
 }
 

@@ -100,6 +100,23 @@ static void one_kept_refused_move(void) {
     model.moves_several = model.may_refuse = true;
     model.foreign = 1;
 }
+/* A unit is kept, and two units elsewhere: a block of four needs both. */
+static void two_kept(void) {
+    begin();
+    make(0, 1, false);
+    make(4, 1, false);
+    make(1, 1, false);
+    make(2, 2, false);
+    make(3, 1, false);
+    release(4);
+    release(2);
+    model.moves_several = true;
+    model.foreign = 1;
+}
+static void two_kept_refused_move(void) {
+    two_kept();
+    model.refused_moves = 1;
+}
 static void two_blocks(void) {
     begin();
     make(0, 2, false);
@@ -204,10 +221,13 @@ static void three_in_a_grown_table(void) {
 static void free_0(void) { release(0); }
 static void free_1(void) { release(1); }
 static void zeroed_2(void) { make(2, 2, true); }
+static void zeroed_2_long(void) { make(2, 4, true); }
 static void zeroed_3(void) { make(3, 1, true); }
 static void zeroed_3_long(void) { make(3, 3, true); }
 static void plain_3(void) { make(3, 1, false); }
 static void plain_2(void) { make(2, 1, false); }
+static void plain_4(void) { make(4, 1, false); }
+static void free_0_and_long(void) { release(0), make(4, 3, true); }
 static void larger_table(void) {
     EXPLORE_CHECK(make_room(&hak_huge_table[0]), "no memory for a table");
 }
@@ -292,6 +312,10 @@ static void one_kept_and_a_fork(void) {
     one_kept_that_moves();
     gates_reset(true);
 }
+static void two_kept_and_a_fork(void) {
+    two_kept();
+    gates_reset(true);
+}
 static void two_and_a_fork(void) {
     two_that_move();
     gates_reset(true);
@@ -337,6 +361,10 @@ static const explore_scenario_t scenarios[] = {
      RULES},
     {"the same, refused", one_kept_refused, {free_0, zeroed_3_long}, RULES},
     {"the same, refused half-way", one_kept_refused_move, {free_0, zeroed_3_long}, RULES},
+    {"kept pages come to the end of a longer block", two_kept, {free_0, zeroed_2_long}, RULES},
+    {"the same, refused", two_kept_refused_move, {free_0, zeroed_2_long}, RULES},
+    {"the same, and a request for these pages", two_kept, {plain_4, zeroed_2_long}, RULES},
+    {"the same, and a second longer block", two_kept, {free_0_and_long, zeroed_2_long}, RULES},
     {"a resize and a request", two_that_move, {grow_0, zeroed_2}, RULES},
     {"two resizes", two_that_move, {grow_0, grow_1}, RULES},
     {"a resize in place, and a free", two_blocks, {grow_0, free_1}, RULES},
@@ -384,6 +412,10 @@ static const explore_scenario_t scenarios[] = {
      {grow_0_again, one_free_of_0, free_1},
      RULES_OF_MISTAKES},
     {"a fork beside a request", one_kept_and_a_fork, {fork_child, zeroed_3_long}, RULES_OF_FORK},
+    {"a fork while kept pages come to a longer block",
+     two_kept_and_a_fork,
+     {fork_child, zeroed_2_long},
+     RULES_OF_FORK},
     {"a fork beside a resize", two_and_a_fork, {fork_child, grow_0}, RULES_OF_FORK},
     {"a fork beside a purge and a free",
      three_and_a_fork,
@@ -409,6 +441,7 @@ int main(int argc, char **argv) {
     memory_track(hak_kept_parts, sizeof hak_kept_parts);
     memory_track(hak_huge_table, sizeof hak_huge_table);
     memory_track(&has_strays, sizeof has_strays);
+    memory_track(&hak_huge_stats.moved, sizeof hak_huge_stats.moved);
     memory_track(places, sizeof places);
     memory_track(tables, sizeof tables);
     return scenarios_main(scenarios, sizeof scenarios / sizeof *scenarios, argc, argv);

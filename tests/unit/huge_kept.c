@@ -13,7 +13,9 @@
 #include "large/huge_kept.h"
 #include "large/huge_table.h"
 #include "options/environment.h"
+#include "os/move.h"
 #include "os/os.h"
+#include "proc.h"
 #include "purge.h"
 #include "thread/thread.h"
 
@@ -46,6 +48,73 @@ static void freed_mappings_serve_again(void **state) {
     assert_int_equal(purge_huge(0), 2 * SIZE);
     assert_int_equal(hak_huge_stats.kept_bytes, 0);
     assert_true(hak_commit_bytes() <= charged + (1 << 20)); /* records may have grown */
+}
+
+/* Two kept mappings with a block between them, of 6 and 4 MiB, of which the second may have few pages. */
+enum { FIRST = 6 << 20, SECOND = 4 << 20, BOTH = FIRST + SECOND - (1 << 19) };
+
+static char *keep_two(size_t filled) {
+    purge_huge(0);
+    assert_true(hak_huge_free(hak_huge_alloc(FIRST + (1 << 20) + SECOND, 1, false)));
+    char *first = hak_huge_alloc(FIRST, 1, false), *between = hak_huge_alloc(1 << 20, 1, false);
+    char *second = hak_huge_alloc(SECOND, 1, false); /* all three lie in a row */
+    assert_ptr_equal(second, between + (1 << 20));
+    memset(first, 1, FIRST);
+    memset(second, 2, filled);
+    assert_int_equal(hak_huge_free(first), FIRST);
+    assert_int_equal(hak_huge_free(second), SECOND);
+    assert_int_equal(hak_huge_stats.kept_bytes, FIRST + SECOND);
+    return between;
+}
+
+static void drop_two(char *between, char *block, size_t charged) {
+    hak_huge_free(between);
+    for (size_t k = 0; k < BOTH; k += 512) REQUIRE(block[k] == 0, "byte %zu is %d", k, block[k]);
+    assert_int_equal(hak_huge_free(block), BOTH);
+    purge_huge(0);
+    assert_int_equal(hak_huge_stats.kept_bytes, 0);
+    assert_true(hak_commit_bytes() <= charged + (1 << 20));
+}
+
+/* The longer one is lengthened, and pages of the other come to its end: nothing new is touched. */
+static void pages_of_another_come_to_the_end(void **state) {
+    (void)state;
+    if (!hak_os_moves_several()) return;
+    purge_huge(0);
+    size_t charged = hak_commit_bytes();
+    char *between = keep_two(SECOND);
+    const size_t held = hak_huge_stats.held_bytes;
+    const uint64_t moved = hak_huge_stats.moved;
+    const long faults = proc_minor_faults();
+    char *block = hak_huge_alloc(BOTH, 1, true);
+    memset(block, 3, BOTH);
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__) /* have faults of their own */
+    REQUIRE(proc_minor_faults() - faults < 64, "%ld page faults", proc_minor_faults() - faults);
+#else
+    (void)faults;
+#endif
+    memset(block, 0, BOTH);
+    assert_int_equal(hak_huge_stats.moved, moved + 1);
+    assert_int_equal(hak_huge_stats.held_bytes, held);
+    assert_int_equal(hak_huge_stats.kept_bytes, FIRST + SECOND - BOTH);
+    drop_two(between, block, charged);
+}
+
+/* Absent pages are not worth a move, and a process moves only so many pieces. */
+static void few_pages_and_many_pieces_stay(void **state) {
+    (void)state;
+    const uint64_t moved = hak_huge_stats.moved;
+    purge_huge(0);
+    size_t charged = hak_commit_bytes();
+    for (unsigned many = 0; many < 2; many++) {
+        char *between = keep_two(many ? SECOND : SECOND / 4);
+        if (many) hak_store_relaxed(&hak_huge_stats.moved, HAK_HUGE_MOVED_MOST);
+        char *block = hak_huge_alloc(BOTH, 1, true);
+        assert_int_equal(hak_huge_stats.moved, many ? HAK_HUGE_MOVED_MOST : moved);
+        assert_int_equal(hak_huge_stats.kept_bytes, SECOND);
+        drop_two(between, block, charged);
+    }
+    hak_store_relaxed(&hak_huge_stats.moved, moved);
 }
 
 /* A thread that is at home elsewhere finds what this one kept. */
@@ -295,6 +364,8 @@ int main(int argc, char **argv) {
     unit_need_environment(argv, variables);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(freed_mappings_serve_again),
+        cmocka_unit_test(pages_of_another_come_to_the_end),
+        cmocka_unit_test(few_pages_and_many_pieces_stay),
         cmocka_unit_test(parts_serve_each_other),
         cmocka_unit_test(what_is_kept_is_bounded),
         cmocka_unit_test(a_piece_gives_whole_pages_back),

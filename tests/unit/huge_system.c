@@ -261,6 +261,50 @@ static void a_move_that_is_refused_at_once_keeps_no_addresses(void **state) {
     refuse_first = false;
 }
 
+/* The pages of one kept mapping are to come to the end of another, and the kernel refuses: no contents of the block that
+ * is served instead are old, nothing of another library's is touched, and both are kept. */
+static void refuse_a_piece(void) {
+    enum { LONG = 3 * PART, SHORT = 2 * PART, WANTED = 7 * PART };
+    purge_huge(0);
+    size_t charged = hak_commit_bytes();
+    hak_huge_free(hak_huge_alloc(LONG + PART + SHORT, 1, false));
+    char *first = hak_huge_alloc(LONG, 1, false), *between = hak_huge_alloc(PART, 1, false);
+    char *second = hak_huge_alloc(SHORT, 1, false); /* all three lie in a row */
+    memset(first, 1, LONG);
+    memset(second, 2, SHORT);
+    hak_huge_free(first);
+    hak_huge_free(second);
+    uint64_t mapped = hak_huge_stats.mapped, moved = hak_huge_stats.moved;
+    foreign = NULL;
+    refuse_move_in = 1;
+    char *block = hak_huge_alloc(WANTED, 1, true);
+    REQUIRE(refuse_move_in == 0 && foreign, "no move is refused");
+    assert_int_equal(hak_huge_stats.mapped, mapped + 1);
+    assert_int_equal(hak_huge_stats.moved, moved + 1);
+    assert_int_equal(hak_huge_stats.kept_bytes, LONG + SHORT);
+    for (size_t k = 0; k < WANTED; k += 512) REQUIRE(block[k] == 0, "byte %zu is %d", k, block[k]);
+    if (!refuse_first) {
+        for (size_t k = 0; k < SHORT; k++) REQUIRE(foreign[k] == 0x77, "another's is changed");
+        __real_munmap(foreign, SHORT);
+    }
+    hak_huge_free(block);
+    hak_huge_free(between);
+    purge_huge(0);
+    assert_int_equal(hakmem_verify(), 0);
+    REQUIRE(hak_commit_bytes() <= charged + PART, "%zu bytes charged, %zu before",
+            hak_commit_bytes(), charged);
+}
+
+static void a_piece_that_is_not_moved_is_kept(void **state) {
+    (void)state;
+    if (!hak_os_moves_several()) return;
+    for (unsigned first = 0; first < 2; first++) {
+        refuse_first = first != 0;
+        refuse_a_piece();
+    }
+    refuse_first = false;
+}
+
 /* A filter, from here on. Containers have such ones: debuggers use the call. */
 static void refuse_to_read_memory(void) {
     struct sock_filter steps[] = {
@@ -487,6 +531,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(what_is_lost_is_charged_and_comes_back),
         cmocka_unit_test(a_move_that_stops_half_way_changes_nothing),
         cmocka_unit_test(a_move_that_is_refused_at_once_keeps_no_addresses),
+        cmocka_unit_test(a_piece_that_is_not_moved_is_kept),
         cmocka_unit_test(a_resize_holds_nobody_up),
         cmocka_unit_test(a_fork_loses_no_mapping),
         cmocka_unit_test(a_request_waits_for_what_goes_back),
