@@ -192,6 +192,13 @@ HAK_FAST_PATH uint64_t hak_multiply(uint64_t *low, uint64_t factor) {
     return high;
 }
 
+/* The same with a factor in memory. */
+HAK_FAST_PATH uint64_t hak_multiply_by(uint64_t *low, const uint64_t *factor) {
+    uint64_t high;
+    __asm__("mulq %2" : "+a"(*low), "=d"(high) : "m"(*factor) : "cc");
+    return high;
+}
+
 /* Shifts *x down by a bit, and subtracts the bit that falls out from *at. */
 HAK_FAST_PATH void hak_subtract_bit(uint64_t *x, intptr_t *at) {
     __asm__("shrq %0\n\tsbbq $0, %1" : "+r"(*x), "+r"(*at) : : "cc");
@@ -221,6 +228,9 @@ HAK_FAST_PATH uint64_t hak_multiply(uint64_t *low, uint64_t factor) {
     const unsigned __int128 product = (unsigned __int128)*low * factor;
     *low = (uint64_t)product;
     return (uint64_t)(product >> 64);
+}
+HAK_FAST_PATH uint64_t hak_multiply_by(uint64_t *low, const uint64_t *factor) {
+    return hak_multiply(low, *factor);
 }
 HAK_FAST_PATH void hak_subtract_bit(uint64_t *x, intptr_t *at) {
     *at -= (intptr_t)(*x & 1);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "error/error.h"
+#include "hardened/canary.h"
 #include "hardened/guard.h"
 #include "large/fine_grain.h"
 #include "large/huge.h"
@@ -91,10 +92,7 @@ static bool set_note(void *block, uint64_t note) {
 /* ---- the canary ---- */
 
 /* The bytes from the requested ones to the guard all have one value, which is not 0. */
-static unsigned char byte_of(const void *block) {
-    uint64_t mixed = (hak_hardened.secret ^ (uintptr_t)block) * 0x9E3779B97F4A7C15u;
-    return (unsigned char)(mixed >> 56 | 1);
-}
+static unsigned char byte_of(const void *block) { return (unsigned char)hak_canary_pattern(block); }
 
 static void put_canary(char *block, size_t size) {
     if (hak_hardened.canary) memset(block + size, byte_of(block), room_of(block, size) - size);

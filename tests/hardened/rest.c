@@ -1,9 +1,11 @@
 /* rest.c - what a program can see of the hardened path, and what it costs: a block that is resized where it is shows no
- * canary, and the children of a process place their blocks each in another way; no request that fails takes freed
- * blocks out of the quarantine, and a huge block that never rested is not read when it is freed. Memory that was a
- * program's heap in between holds what that wrote, which is no write after free. */
+ * canary, the canary of one block tells none of another, and the children of a process place their blocks each in
+ * another way; no request that fails takes freed blocks out of the quarantine, and a huge block that never rested is not
+ * read when it is freed. Memory that was a program's heap in between holds what that wrote, which is no write after
+ * free. */
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -74,6 +76,28 @@ static void test_canaries(void) {
     CHECK(stayed > 100, "%u blocks stayed", stayed);
 }
 
+/* What lies behind one block tells nobody what lies behind another: each secret byte of the canaries of a class takes
+ * many of its 128 values. */
+static void test_values_of_canaries(void) {
+    static const size_t sizes[] = {8,   24,  40, 100,
+                                   500, 1000}; /* eight bytes or more are left in their classes */
+    enum { CANARY = 7, BLOCKS_OF_A_SIZE = 1500, LEAST = 110 };
+    for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        bool seen[CANARY][256] = {{false}};
+        for (int k = 0; k < BLOCKS_OF_A_SIZE; k++) {
+            const volatile unsigned char *block = API(malloc)(sizes[i]);
+            CHECK(block != NULL, "no memory");
+            for (int at = 0; at < CANARY; at++) seen[at][block[sizes[i] + at]] = true;
+        }
+        for (int at = 0; at < CANARY; at++) {
+            unsigned values = 0;
+            for (int value = 0; value < 256; value++) values += seen[at][value];
+            CHECK(values >= LEAST, "byte %d behind blocks of %zu bytes has %u values", at, sizes[i],
+                  values);
+        }
+    }
+}
+
 /* Where the next blocks of a process lie: a sum over their order. */
 static uint64_t places(void) {
     uint64_t sum = 0;
@@ -132,6 +156,7 @@ static void test_units_of_a_heap(void) {
 int main(void) {
     test_forks(places);
     test_canaries();
+    test_values_of_canaries();
     test_failing_requests();
     test_untouched();
     places_of_thread(); /* leaves a cache that waits */
