@@ -73,7 +73,8 @@ static HAK_OUT_OF_LINE void *hand_out(hak_entry_t entry, const hak_class_t *info
         hak_quarantine_check_zero(entry.block, info->size);
     else if (zero)
         memset(entry.block, 0, hak_hardened.canary ? size : info->size);
-    if (hak_hardened.canary) hak_canary_put(entry.block, size, info->size, false);
+    if (hak_hardened.canary)
+        hak_canary_put(entry.block, size, info->size, false, hak_canary_marks(info));
     hak_store_release(entry.at, hak_state_used(size, origin)); /* partner: free_any */
     return entry.block;
 }
@@ -118,7 +119,7 @@ HAK_FAST_PATH void *alloc_small(hak_quarantine_t *quarantine, size_t size, size_
     if (PART(check_freed) ? HAK_UNLIKELY(!hak_is_zero(block, list->size, &hak_hardened.wide))
                           : zero)
         return hand_out(end[-1], &hak_classes[offset >> HAK_MAGAZINE_SHIFT], size, zero, origin);
-    if (PART(canary)) hak_canary_put(block, size, list->size, PART(check_freed));
+    if (PART(canary)) hak_canary_put(block, size, list->size, PART(check_freed), true);
     hak_store_release(end[-1].at, hak_state_used(size, origin)); /* partner: free_small */
     return block;
 }
@@ -305,7 +306,8 @@ static HAK_OUT_OF_LINE void free_any(void *pointer, const char *function, size_t
     } else if (HAK_UNLIKELY(!hak_state_claim(spot.at, &spot.word))) {
         hak_hardened_report_pointer(function, pointer);
     } else if (hak_hardened.canary &&
-               HAK_UNLIKELY(!hak_canary_holds(pointer, size, spot.info->size))) {
+               HAK_UNLIKELY(!hak_canary_holds(pointer, size, spot.info->size,
+                                              hak_canary_marks(spot.info)))) {
         keep_block((hak_entry_t){pointer, spot.at}, spot.class_index);
         hak_hardened_report_overflow(function, pointer, size);
     } else {
@@ -375,7 +377,7 @@ HAK_FAST_PATH void free_of_list(hak_quarantine_t *quarantine, hak_free_list_t *l
         return free_any(pointer, function, said);
     if (HAK_UNLIKELY(!hak_state_swap(at, &word, HAK_STATE_FREE)))
         return free_any(pointer, function, said);
-    if (PART(canary) && HAK_UNLIKELY(!hak_canary_holds(pointer, size, end)))
+    if (PART(canary) && HAK_UNLIKELY(!hak_canary_holds(pointer, size, end, true)))
         return keep_damaged(quarantine, pointer, at, list, function, size);
     if (HAK_UNLIKELY(all ? !zero_light(pointer, end) : end > hak_hardened.light_size))
         return keep(quarantine, pointer, at, list);

@@ -72,7 +72,7 @@ HAK_FAST_PATH bool set_size(char *block, const hak_spot_t *spot, size_t size) {
     if (size < old && hak_hardened.zero) memset(block + size, 0, old - size);
     if (hak_hardened.canary) {
         hak_canary_clear(block, old, spot->info->size);
-        hak_canary_put(block, size, spot->info->size, false);
+        hak_canary_put(block, size, spot->info->size, false, hak_canary_marks(spot->info));
     }
     hak_store_release(spot->at, hak_state_used(size, hak_state_origin(word)));
     return true;
@@ -164,7 +164,8 @@ void *hak_hardened_realloc(void *pointer, size_t size, const void *site) {
     hak_origin_t origin = hak_state_origin(spot.word);
     if (hak_hardened.match && HAK_UNLIKELY(origin != HAK_ORIGIN_MALLOC))
         return refuse_mismatch(pointer, old, origin);
-    if (hak_hardened.canary && HAK_UNLIKELY(!hak_canary_holds(pointer, old, spot.info->size)))
+    if (hak_hardened.canary &&
+        HAK_UNLIKELY(!hak_canary_holds(pointer, old, spot.info->size, hak_canary_marks(spot.info))))
         hak_hardened_report_overflow("realloc", pointer, old);
     if (HAK_UNLIKELY(size > PTRDIFF_MAX)) return hak_hardened_malloc(size, site); /* refuses it */
     if (resize_class(pointer, &spot, size)) return pointer;

@@ -30,7 +30,7 @@ static void read_options(hak_hardened_t *to) {
               to->quarantine == HAK_QUARANTINE_USUAL && !hak_sampler_has(HAK_SAMPLER_PROFILE);
     to->secret = hak_os_random();
     to->factor = hak_os_random() | 1;
-    to->ones = 0x0101010101010101u;
+    to->ones = 0x0101010101010101u | (uint64_t)HAK_CANARY_MARK << 56;
     to->wide = hak_wide_least();
 }
 

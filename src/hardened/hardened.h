@@ -42,7 +42,7 @@ typedef struct {
                                   is sampled, and each block that is not wide is light */
     uint64_t quarantine_bytes; /* QUARANTINE_BYTES, without the part of light blocks */
     uint64_t secret, factor;   /* of canaries */
-    uint64_t ones;             /* 1 in each byte */
+    uint64_t ones;             /* 1 in each byte of a canary, and a mark on top */
     size_t wide;               /* see base/bytes.h */
     uint16_t route[HAK_TINY_MAX / 8]; /* (size + canary - 1) / 8 -> offset of its free list */
 } hak_hardened_t;

@@ -9,17 +9,18 @@
 static const char statement[] = "the bytes behind the block are as they were";
 
 /* The owner may free the block meanwhile, and so write to it. */
-HAK_RACES static bool canary_holds(const char *block, size_t used, size_t end) {
-    return hak_canary_holds(block, used, end);
+HAK_RACES static bool canary_holds(const char *block, size_t used, const hak_class_t *info) {
+    return hak_canary_holds(block, used, info->size, hak_canary_marks(info));
 }
 
 /* state.h has the protocol. */
-static void check_block(hak_check_t *check, const char *block, size_t end, _Atomic uint32_t *at) {
+static void check_block(hak_check_t *check, const char *block, const hak_class_t *info,
+                        _Atomic uint32_t *at) {
     uint32_t used = hak_load_acquire(at), seen = used - HAK_STATE_USED + HAK_STATE_SEEN;
     size_t size = hak_state_size(used);
-    if (hak_state_of(used) != HAK_STATE_USED || canary_holds(block, size, end)) return;
+    if (hak_state_of(used) != HAK_STATE_USED || canary_holds(block, size, info)) return;
     if (!hak_state_swap(at, &(uint32_t){used}, seen)) return;
-    bool holds = canary_holds(block, size, end);
+    bool holds = canary_holds(block, size, info);
     if (!hak_cas_release(at, &seen, used)) return; /* partner: hak_state_claim */
     hak_check_that(check, "block", block, statement, holds);
 }
@@ -28,7 +29,7 @@ static void check_slab(hak_check_t *check, const hak_unit_t *slab, const hak_cla
     const char *first = hak_slab_first(slab, info);
     _Atomic uint32_t *words = hak_state_word(hak_state_unit(first), info, 0);
     for (unsigned i = 0; words && i < info->count; i++)
-        check_block(check, first + (size_t)i * info->size, info->size, &words[i]);
+        check_block(check, first + (size_t)i * info->size, info, &words[i]);
 }
 
 static void check_unit(hak_check_t *check, const hak_unit_t *unit) {

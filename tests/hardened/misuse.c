@@ -173,6 +173,20 @@ static void underflow(size_t size) {
     use_again(size);
 }
 
+/* The same with both in use: the mark of the lower one is gone. */
+static void underflow_beside_a_used_block(size_t size) {
+    enum { MANY = 64 };
+    char *blocks[MANY], *low = NULL, *high = NULL;
+    for (int i = 0; i < MANY; i++) blocks[i] = victim(size);
+    for (int i = 0; i < MANY * MANY; i++) {
+        char *one = blocks[i / MANY], *other = blocks[i % MANY];
+        if (one < other && (!low || other - one < high - low)) low = one, high = other;
+    }
+    *offender = low;
+    *(volatile char *)((uintptr_t)high - 1) = 0;
+    API(free)(low);
+}
+
 /* ---- calls that do not match ------------------------------------------------------------------ */
 
 static void *call(const char *name, size_t size) {
@@ -267,6 +281,8 @@ static const struct misuse {
     {"double free among many", double_free_among_many, "free(): double free", 1, 16 * MIB, false,
      false},
     {"one byte before the block", underflow, "malloc(): write after free", 24, 1000, false, true},
+    {"one byte before the block, beside one in use", underflow_beside_a_used_block,
+     "free(): overflow", 1, 2000, false, false},
     {"malloc_usable_size after free", usable_size_after_free, "malloc_usable_size(): double free",
      1, 16 * MIB, false, false},
     {"realloc after free", realloc_after_free, "realloc(): double free", 1, 16 * MIB, false, false},

@@ -155,9 +155,9 @@ GROUPS = {
         [
             (r"SLOTS = 131072", "SLOTS = 256"),
             # A racing look is a step, and the explorer is told what was seen.
-            (r"return hak_canary_holds\(block, used, end\);",
+            (r"return hak_canary_holds\(block, used, info->size, [^;]*;",
              "bool look_at_canary(const char *, size_t, size_t); "
-             "return look_at_canary(block, used, end);"),
+             "return look_at_canary(block, used, info->size);"),
             # The scenarios make them anew.
             (r"static (_Atomic uintptr_t range;)", r"\1"),
             (r"static (_Atomic uint64_t used\[WORDS\]) HAK_APART;", r"\1 HAK_ALIGNED(64);"),

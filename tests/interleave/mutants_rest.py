@@ -208,7 +208,7 @@ MUTANTS = [
      r'hak_check_that(check, "block", block, statement, hak_load_acquire(at) != used); }'),
     ("state", "the bytes are compared before the block is seen",
      r"(if \(!hak_state_swap\([^;]*, seen\)\) return;)(\s*)"
-     r"(bool holds = canary_holds\(block, size, end\);)",
+     r"(bool holds = canary_holds\(block, size, info\);)",
      r"\3\2\1"),
     ("state", "a block is seen without looking whether it is still in use",
      r"if \(!hak_state_swap\([^;]*, seen\)\) return;",

@@ -214,7 +214,7 @@ static void both_are_there(void) {
 /* ---- Canaries are looked at ------------------------------------------------------------------ */
 
 static void allocate(void) {
-    hak_canary_put(shared.block, SIZE, sizeof shared.block, false);
+    hak_canary_put(shared.block, SIZE, sizeof shared.block, false, true);
     hak_store_release(hak_state_make(UNIT, &hak_classes[1]), hak_state_used(SIZE, 0));
 }
 static void prepare_block(void) {
@@ -241,7 +241,7 @@ static void free_and_allocate(void) {
 /* What verify.c calls: see mutants.py. */
 bool look_at_canary(const char *block, size_t used, size_t end);
 static HAK_RACES bool canary_holds(const char *block, size_t used, size_t end) {
-    return hak_canary_holds(block, used, end);
+    return hak_canary_holds(block, used, end, true);
 }
 bool look_at_canary(const char *block, size_t used, size_t end) {
     hak_load_relaxed(&shared.damaged);
