@@ -88,10 +88,19 @@ static bool make_list(hak_free_list_t *list, unsigned class_index) {
     return true;
 }
 
+/* Writes to the page of a CLEAN block, since a page that is read first costs two faults; *touched is the last such page.
+ * What lies there stays: somebody may have written to the block, which no call has returned yet. */
+static void touch(char *block, uintptr_t *touched) {
+    enum { PAGE_SHIFT = 12 };
+    const uintptr_t page = (uintptr_t)block >> PAGE_SHIFT;
+    char zero = 0;
+    if (page != *touched) hak_cas_acquire((_Atomic char *)block, &zero, 0);
+    *touched = page;
+}
+
 /* Takes up to `want` blocks from the shard and sets their states; blocks for whose state there is no
  * memory go back. A small block that is zero now, or was zero when it went back, must be zero when
- * malloc returns it: this finds a write in between. A CLEAN block is written to, since a page that is
- * read first costs two faults. */
+ * malloc returns it: this finds a write in between. */
 static unsigned take(unsigned home, unsigned class_index, unsigned want, hak_entry_t *entries) {
     void *top[ROOM_MAX + 1];
     unsigned taken = hak_shard_take(home, class_index, want, top, NULL);
@@ -102,6 +111,7 @@ static unsigned take(unsigned home, unsigned class_index, unsigned want, hak_ent
     bool looks = hak_hardened.check_freed && size <= HAK_SMALL_MAX;
     _Atomic uint32_t *words = NULL;
     size_t unit = 0; /* of `words` and `first`; blocks of a slab come one after the other */
+    uintptr_t touched = 0;
     for (unsigned i = 1; i <= taken; i++) {
         char *block = top[i];
         if ((uintptr_t)block >> HAK_UNIT_SHIFT != unit) {
@@ -116,7 +126,7 @@ static unsigned take(unsigned home, unsigned class_index, unsigned want, hak_ent
         uint32_t offset = (uint16_t)((uintptr_t)block - first);
         _Atomic uint32_t *at = &words[hak_block_index(offset, reciprocal)];
         const uint32_t word = hak_load_relaxed(at);
-        if (word == HAK_STATE_CLEAN) *(volatile char *)block = 0;
+        if (word == HAK_STATE_CLEAN) touch(block, &touched);
         bool known = looks && (word == HAK_STATE_FREE || word == HAK_STATE_CLEAN ||
                                hak_is_zero(block, size, &hak_hardened.wide));
         hak_store_relaxed(at, known ? HAK_STATE_FREE : HAK_STATE_FRESH);

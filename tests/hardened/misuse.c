@@ -158,6 +158,26 @@ static void write_never_given(size_t size) {
     for (int i = 0; i < WHOLE_UNIT; i++) sink = *(char *)API(malloc)(size);
 }
 
+/* The first byte alone of such a block: the last but one of the slab. */
+static void write_start_of_never_given(size_t size) {
+    enum { FEW = 12, WHOLE_UNIT = 5000 };
+    char *first = victim(size);
+    size_t step = 0;
+    for (int i = 1; i < FEW;
+         i++) { /* all distances are multiples of the size of a block of the class */
+        char *other = victim(size);
+        size_t rest = (size_t)(first < other ? other - first : first - other);
+        while (rest) {
+            const size_t left = step % rest;
+            step = rest;
+            rest = left;
+        }
+    }
+    const size_t behind = BIG - (uintptr_t)first % BIG;
+    *(volatile char *)(first + (behind / step - 2) * step) = 1;
+    for (int i = 0; i < WHOLE_UNIT; i++) sink = *(char *)API(malloc)(size);
+}
+
 /* The byte before a block, which is the last one of a free block: of two neighbours the lower one is
  * freed. */
 static void underflow(size_t size) {
@@ -289,6 +309,8 @@ static const struct misuse {
     {"free of a block never given out", free_never_given, "free(): ", 1, 16 * MIB, false, true},
     {"write to a block never given out", write_never_given, "malloc(): write after free", 24, 1000,
      false, true},
+    {"one byte to a block never given out", write_start_of_never_given,
+     "malloc(): write after free", 24, 1000, false, true},
     {"malloc, delete", malloc_delete, "operator delete(): wrong function", 0, 16 * MIB, false,
      false},
     {"malloc, delete[]", malloc_delete_array, "operator delete[](): wrong function", 0, 16 * MIB,
