@@ -29,13 +29,20 @@ static size_t room_of(const void *block, size_t size) {
     return hak_align_up((uintptr_t)block + hak_max(size, 1), page) - (uintptr_t)block;
 }
 
-/* Bytes to ask a heap for. A large block begins at a multiple of a grain. If that is smaller than a
- * page, up to a page more lies before the guard. */
+/* Bytes of the block and its canary. Without a guard, a block that ends where a page ends has its canary in the next
+ * page: whole_of has asked for that page as well, or the system has refused to make it a guard. */
+static size_t canary_end_of(const void *block, size_t size, hak_guard_t guard) {
+    size_t room = room_of(block, size);
+    bool has_none = hak_hardened.canary && guard == HAK_GUARD_NONE && room == size;
+    return has_none ? room + hak_os_page_size() : room;
+}
+
+/* Bytes to ask a heap for: with a guard page, else with a byte for the canary. A large block begins at a multiple of a
+ * grain. If that is smaller than a page, up to a page more lies before the guard. */
 static size_t whole_of(size_t size) {
-    size_t page = hak_os_page_size();
-    size_t slack = page > HAK_GRAIN_SIZE ? page : 0;
-    size_t whole =
-        hak_align_up(hak_max(size, 1), page) + (hak_hardened.guard ? page + slack : slack);
+    size_t page = hak_os_page_size(), slack = page > HAK_GRAIN_SIZE ? page : 0;
+    size_t used = hak_max(size + (hak_hardened.canary && !hak_hardened.guard), 1);
+    size_t whole = hak_align_up(used, page) + (hak_hardened.guard ? page + slack : slack);
     return hak_max(whole, HAK_CLASS_MAX + 1);
 }
 
@@ -91,16 +98,17 @@ static bool set_note(void *block, uint64_t note) {
 
 /* ---- the canary ---- */
 
-/* The bytes from the requested ones to the guard all have one value, which is not 0. */
+/* The bytes from the requested ones to the guard, or to the end of their page, all have one value, which is not 0. */
 static unsigned char byte_of(const void *block) { return (unsigned char)hak_canary_pattern(block); }
 
-static void put_canary(char *block, size_t size) {
-    if (hak_hardened.canary) memset(block + size, byte_of(block), room_of(block, size) - size);
+static void put_canary(char *block, size_t size, hak_guard_t guard) {
+    if (!hak_hardened.canary) return;
+    memset(block + size, byte_of(block), canary_end_of(block, size, guard) - size);
 }
 
 /* All of these bytes are equal when each is equal to the next one. */
 bool hak_big_holds(const void *block, uint64_t note) {
-    size_t size = hak_big_size(note), room = room_of(block, size);
+    size_t size = hak_big_size(note), room = canary_end_of(block, size, guard_of(note));
     const unsigned char *bytes = (const unsigned char *)block + size;
     if (!hak_hardened.canary || size == room) return true;
     return bytes[0] == byte_of(block) && memcmp(bytes, bytes + 1, room - size - 1) == 0;
@@ -132,12 +140,13 @@ static void give_back(void *block) {
 }
 
 /* Prepares a block for the program. The note comes first, since there may be no memory for it, and
- * a guard cannot always be removed again. The block becomes USED when its canary is written. */
+ * a guard cannot always be removed again. The block becomes USED when its canary is written, whose place depends on the
+ * guard. */
 static bool enter(char *block, size_t size, hak_origin_t origin) {
     hak_guard_t guard = HAK_GUARD_NONE;
     if (!set_note(block, HAK_STATE_FREE)) return false;
-    put_canary(block, size);
     if (hak_hardened.guard) guard = hak_guard_set(block + room_of(block, size), hak_os_page_size());
+    put_canary(block, size, guard);
     return set_note(block, used_note(size, origin, guard));
 }
 
@@ -245,9 +254,10 @@ size_t hak_big_keep(hak_quarantine_t *quarantine, void *block, uint64_t note, si
     hak_kept_t kept = {.block = block, .size = whole, .is_huge = is_huge(block)};
     kept.guard = keeps && guard_of(note) == HAK_GUARD_ADVISED && hak_os_guard(block, room + page);
     if (!kept.guard) {
+        const size_t used = canary_end_of(block, size, guard_of(note));
         clear_end(block); /* if refused, tried again when the block leaves the ring */
-        if (hak_hardened.zero && (room < HAK_LARGE_MAX || !hak_os_purge(block, room)))
-            memset(block, 0, room);
+        if (hak_hardened.zero && (room < HAK_LARGE_MAX || !hak_os_purge(block, used)))
+            memset(block, 0, used);
     }
     if (!keeps && release(&kept, false)) return kept.size;
     if (!quarantine) return 0;
@@ -264,7 +274,8 @@ void hak_big_flush(hak_quarantine_t *quarantine) {
 
 /* Removes the guard and the canary. Zeroes the end that is cut off, while it still belongs to the block. */
 static bool open_end(char *block, uint64_t note, size_t size) {
-    size_t old = hak_big_size(note), room = room_of(block, old), left = room_of(block, size);
+    size_t old = hak_big_size(note), room = canary_end_of(block, old, guard_of(note));
+    size_t left = room_of(block, size);
     if (!hak_guard_clear(block + room, hak_os_page_size(), guard_of(note))) return false;
     if (size < old && hak_hardened.zero &&
         (!is_huge(block) || !hak_os_purge(block + left, room - left)))

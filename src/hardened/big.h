@@ -2,6 +2,8 @@
  *
  *   | requested bytes | canary to the end of the page | guard page |
  *
+ * If there is no guard, and a page ends with the requested bytes, the canary has the next page.
+ *
  * PROTOCOL. The note of a block is its state, and what a free needs to know:
  *   note = requested size << 6 | guard << 4 | origin << 2 | state
  * That of a large block is an atomic word of its unit (state.h), in which at most one large block
