@@ -69,7 +69,7 @@ HAK_HOT void hakmem_free(void *block) {
     uintptr_t unit = hak_unit_number(block);
     HAK_NOT_IN_RAX(unit);
     if (HAK_LIKELY(hak_magazine_at(unit, &magazine))) {
-        if (HAK_UNLIKELY(!hak_push_on(magazine, block, false))) hak_free_at(block, unit);
+        if (HAK_UNLIKELY(!hak_push_on(magazine, block, false))) hak_free_at(block, magazine, unit);
         return;
     }
     if (release_null(block)) return;
@@ -488,10 +488,11 @@ void hak_release(void *pointer, const char *function) {
 }
 
 /* As hak_free_slow; the hardened path is called directly, with what the caller knows of the pointer. */
-HAK_OUT_OF_LINE void hak_free_at(void *pointer, uintptr_t unit) {
-    hak_quarantine_t *quick = hak_cache->quick;
+HAK_OUT_OF_LINE void hak_free_at(void *pointer, const hak_magazine_t *magazine, uintptr_t unit) {
+    const hak_cache_t *cache = hak_cache;
+    hak_quarantine_t *quick = cache->quick;
     if (HAK_UNLIKELY(quick != NULL))
-        hak_hardened_free_quick(pointer, hak_load_relaxed(&hak_map.entries[unit]), unit, quick);
+        hak_hardened_free_quick(pointer, hak_cache_offset_of(cache, magazine), unit, quick);
     else
         hak_free_slow(pointer);
 }

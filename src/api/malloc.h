@@ -17,11 +17,11 @@ void *hak_allocate_small(size_t size, const void *site,
                          const hak_cache_t *cache); /* up to HAK_SMALL_MAX bytes; hak_cache */
 HAK_SLOW_PATH void *hak_out_of_memory(void);        /* sets ENOMEM, returns NULL */
 
-/* The slow paths of free. hak_free_at is for a pointer into the heap, with its unit's number. hak_release gets the name
- * of any other public function that frees, for error lines; hak_release_sized also the size that its caller passes.
- * The first two get no NULL. */
+/* The slow paths of free. hak_free_at is for a pointer into the heap, with the thread's magazine for its unit and the
+ * unit's number. hak_release gets the name of any other public function that frees, for error lines; hak_release_sized
+ * also the size that its caller passes. The first two get no NULL. */
 void hak_free_slow(void *block);
-void hak_free_at(void *block, uintptr_t unit);
+void hak_free_at(void *block, const hak_magazine_t *magazine, uintptr_t unit);
 void hak_release(void *block, const char *function);
 void hak_release_sized(void *block, const char *function, size_t size);
 

@@ -151,6 +151,10 @@ HAK_FAST_PATH hak_magazine_t *hak_cache_magazine(hak_cache_t *cache, size_t offs
     return (hak_magazine_t *)(void *)((char *)cache + offset);
 }
 
+HAK_FAST_PATH size_t hak_cache_offset_of(const hak_cache_t *cache, const hak_magazine_t *magazine) {
+    return (size_t)((const char *)magazine - (const char *)cache);
+}
+
 /* Pops the newest block of a magazine; NULL when it is empty. */
 HAK_FAST_PATH void *hak_cache_pop(hak_cache_t *cache, unsigned class_index) {
     hak_magazine_t *magazine = &cache->magazines[class_index];
