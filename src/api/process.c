@@ -27,8 +27,9 @@ static HAK_BEHIND void give_up(void) {
 }
 
 /* Usually the C library has allocated before this runs, so little is left to do. It guarantees
- * what hak_push relies on: the region exists before the program starts a thread. */
-__attribute__((constructor)) static void prepare(void) {
+ * what hak_push relies on: the region exists before the program starts a thread. In a program that contains the archive
+ * it runs before the program's own constructors, so that their blocks are hardened and sampled, too. */
+__attribute__((constructor(102))) static void prepare(void) {
     hak_options_load();
     hak_region_prepare();
     hak_error_give_up = give_up;

@@ -172,7 +172,7 @@ GROUPS = {
             (r"#ifndef HAKMEM_PREFIXED_ONLY\n#define HAKMEM_PREFIXED_ONLY 0\n#endif",
              "#undef HAKMEM_PREFIXED_ONLY\n#define HAKMEM_PREFIXED_ONLY 1"),
             (r"#if defined\(__x86_64__\) && !HAKMEM_NO_ASM(\n#define HAK_STEP_UP)", r"#if 0\1"),
-            (r"__attribute__\(\(constructor\)\) static void prepare\(void\)",
+            (r"__attribute__\(\(constructor\(102\)\)\) static void prepare\(void\)",
              "void hak_start(void);\nvoid hak_start(void)"),
             (r"return \(uintptr_t\)&errno;",
              "extern unsigned explore_thread(void);\nreturn 16 * (explore_thread() + 1);"),
