@@ -230,7 +230,7 @@ HAKMEM_API int hakmem_bounds(const void *ptr, void **start, void **end) HAKMEM_N
  * blocks count as free, are those of hakmem_bounds. Takes no lock, so a signal handler may call it.
  * Returns 1 for what it does not check: memory that is not HAKMEM's, blocks above 1 MiB, and blocks
  * of hakmem_heap_new. libhakmem_copies.so, preloaded beside libhakmem.so, calls it for each memcpy,
- * memmove and memset. */
+ * mempcpy, memmove and memset. */
 HAKMEM_API int hakmem_check_range(const void *ptr, size_t size,
                                   const char *function) HAKMEM_NOEXCEPT
     HAKMEM_ATTR((__nonnull__(3)));

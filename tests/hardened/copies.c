@@ -36,6 +36,11 @@ static bool exact;
 static void *(*volatile copy)(void *, const void *, size_t) = memcpy;
 static void *(*volatile move)(void *, const void *, size_t) = memmove;
 static void *(*volatile fill)(void *, int, size_t) = memset;
+static void *(*volatile copy_on)(void *, const void *, size_t) = mempcpy;
+
+/* What a program calls that was built with _FORTIFY_SOURCE. */
+void *__memcpy_chk(void *to, const void *from, size_t size, size_t room);
+void *__mempcpy_chk(void *to, const void *from, size_t size, size_t room);
 
 /* A block, and the first byte that may not be used. */
 static char *victim(size_t size, size_t *end) {
@@ -50,6 +55,21 @@ static void copy_behind(size_t size) {
     size_t end;
     char *block = victim(size, &end);
     copy(block, other, end + 1);
+}
+static void copy_on_behind(size_t size) {
+    size_t end;
+    char *block = victim(size, &end);
+    copy_on(block, other, end + 1);
+}
+static void fortified_copy_behind(size_t size) {
+    size_t end;
+    char *block = victim(size, &end);
+    __memcpy_chk(block, other, end + 1, SIZE_MAX);
+}
+static void fortified_copy_on_behind(size_t size) {
+    size_t end;
+    char *block = victim(size, &end);
+    __mempcpy_chk(block, other, end + 1, SIZE_MAX);
 }
 static void move_behind(size_t size) {
     size_t end;
@@ -100,6 +120,10 @@ static const struct wrong {
     size_t most;
 } rows[] = {
     {"memcpy behind a block", copy_behind, "memcpy(): overflow", false, MIB},
+    {"mempcpy behind a block", copy_on_behind, "mempcpy(): overflow", false, MIB},
+    {"fortified memcpy behind a block", fortified_copy_behind, "memcpy(): overflow", false, MIB},
+    {"fortified mempcpy behind a block", fortified_copy_on_behind, "mempcpy(): overflow", false,
+     MIB},
     {"memmove behind a block", move_behind, "memmove(): overflow", false, MIB},
     {"memset behind a block", fill_behind, "memset(): overflow", false, MIB},
     {"memcpy from behind a block", copy_from_behind, "memcpy(): overflow", false, MIB},
@@ -148,6 +172,7 @@ static void use_rightly(const void *unused) {
         move(twin + size / 2, twin, size - size / 2);
         copy(block + end, other, 0);
         copy(other, block, end);
+        CHECK(copy_on(twin, block, size) == twin + size, "mempcpy of %zu bytes", size);
         CHECK(memcmp(twin, other, size) == 0, "%zu bytes were not copied", size);
         block = API(realloc)(block, size + size / 3);
         copy(block, other, size + size / 3);

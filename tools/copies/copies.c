@@ -1,4 +1,4 @@
-/* copies.c: memcpy, memmove and memset that look first whether they stay within one block of HAKMEM.
+/* copies.c: memcpy, mempcpy, memmove and memset that look first whether they stay within one block of HAKMEM.
  *
  * A library of its own, which only those who want it preload: in libhakmem.so these functions would be
  * slower in every program. hakmem_check_range reports what goes beyond a block, or into a free one; the
@@ -98,6 +98,10 @@ __attribute__((constructor)) static void prepare(void) {
 EXPORT void *memcpy(void *restrict to, const void *restrict from, size_t size) {
     return MAY_COPY(to, from, size, "memcpy") ? copy(to, from, size) : to;
 }
+EXPORT void *mempcpy(void *restrict to, const void *restrict from, size_t size) {
+    if (MAY_COPY(to, from, size, "mempcpy")) copy(to, from, size);
+    return (char *)to + size;
+}
 EXPORT void *memmove(void *to, const void *from, size_t size) {
     return MAY_COPY(to, from, size, "memmove") ? copy(to, from, size) : to;
 }
@@ -107,12 +111,18 @@ EXPORT void *memset(void *to, int byte, size_t size) {
 
 /* What programs call that were built with _FORTIFY_SOURCE; `room` is what the compiler knows. */
 EXPORT void *__memcpy_chk(void *restrict to, const void *restrict from, size_t size, size_t room);
+EXPORT void *__mempcpy_chk(void *restrict to, const void *restrict from, size_t size, size_t room);
 EXPORT void *__memmove_chk(void *to, const void *from, size_t size, size_t room);
 EXPORT void *__memset_chk(void *to, int byte, size_t size, size_t room);
 
 void *__memcpy_chk(void *restrict to, const void *restrict from, size_t size, size_t room) {
     if (size > room) abort();
     return MAY_COPY(to, from, size, "memcpy") ? copy(to, from, size) : to;
+}
+void *__mempcpy_chk(void *restrict to, const void *restrict from, size_t size, size_t room) {
+    if (size > room) abort();
+    if (MAY_COPY(to, from, size, "mempcpy")) copy(to, from, size);
+    return (char *)to + size;
 }
 void *__memmove_chk(void *to, const void *from, size_t size, size_t room) {
     if (size > room) abort();
