@@ -6,11 +6,13 @@
 #include "large/huge_kept.h"
 #include "os/move.h"
 #include "os/os.h"
+#include "region/thp.h"
 
 enum {
     PIECE_SLOTS = 16 * 1024,  /* slots that one piece of a walk over all tables looks at */
     MOVED_LEAST = 512 * 1024, /* bytes: a shorter piece is not worth six system calls */
     MOVED_EACH = 4,           /* pieces for one block */
+    EARLY_LEAST = 4 << 20,    /* bytes of a block that contains a huge page, wherever it begins */
 };
 
 hak_huge_stats_t hak_huge_stats HAK_OWN_LINE;
@@ -148,6 +150,11 @@ static char *lengthen(const hak_stretch_t *stretch, size_t size, size_t *dirty) 
     return is_whole ? block : NULL;
 }
 
+/* THP=2. The whole block has the advice, so it stays one mapping, which `extend` can lengthen. */
+static HAK_BEHIND void wish_huge(char *block, size_t size) {
+    if (size >= EARLY_LEAST) hak_os_wish_huge(block, size, true);
+}
+
 static char *map_fresh(size_t size, size_t align) {
     if (!hak_commit_charge(size)) return NULL;
     char *block = hak_os_map(size, align);
@@ -156,6 +163,7 @@ static char *map_fresh(size_t size, size_t align) {
         return NULL;
     }
     hak_os_name(block, size, "hakmem: huge");
+    if (HAK_UNLIKELY(hak_thp_is_early())) wish_huge(block, size);
     hak_kept_hold(size);
     hak_add_relaxed(&hak_huge_stats.mapped, 1);
     return block;

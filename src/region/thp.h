@@ -29,8 +29,10 @@
 #pragma once
 
 #include "base/base.h"
+#include "options/options.h"
 
 enum {
+    HAK_THP_EARLY = 2, /* HAKMEM_THP: huge pages also where it is not known that the program will fill them */
     HAK_THP_UNITS = 32, /* of the first zones: 2 MiB, a huge page where a page is 4 KiB */
     HAK_THP_ZONES_MAX = 304,
     HAK_THP_PROBE_EVERY = 4,   /* zones, at most one of which is PROBED: a quarter of the heap */
@@ -49,6 +51,11 @@ typedef enum {
 typedef struct {
     size_t first, end;
 } hak_thp_range_t;
+
+/* A huge page could exceed a LIMIT. */
+HAK_FAST_PATH bool hak_thp_is_early(void) {
+    return hak_option(HAK_OPTION_THP) == HAK_THP_EARLY && !hak_option(HAK_OPTION_LIMIT);
+}
 
 /* The zone of a unit; its units. */
 unsigned hak_thp_of(size_t unit);

@@ -156,6 +156,9 @@ void *hak_os_remap(void *start, size_t old_size, size_t size) {
 }
 
 bool hak_os_moves_several(void) { return model.moves_several; }
+bool hak_os_wish_huge(void *start, size_t size, bool wish) {
+    return check_ours("advice", start, size), wish;
+}
 bool hak_os_is_sparse(void *start, size_t size) { return check_ours("a look", start, size), false; }
 
 /* One that is refused loses its target. */

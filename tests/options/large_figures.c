@@ -107,6 +107,19 @@ long huge_superslabs(void) {
     return statistic("pool.huge_superslabs");
 }
 
+/* Of one that grows to 12 MB. */
+long huge_superslabs_of_a_small_heap(void) {
+    for (int i = 0; i < 12000; i++) CHECK(API(malloc)(1000), "no memory");
+    return statistic("pool.huge_superslabs");
+}
+
+long advice_for_a_huge_block(void) {
+    CHECK(blocks[0] = API(malloc)(2 << 20), "no memory"); /* shorter than the least */
+    long before = statistic("os.madvise");
+    CHECK(blocks[1] = API(malloc)(4 << 20), "no memory");
+    return statistic("os.madvise") - before;
+}
+
 long populated_units(void) {
     for (int i = 0; i < COUNT; i++) blocks[i] = API(malloc)(LARGE / 2);
     return statistic("pool.populated_units");

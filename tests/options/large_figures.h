@@ -12,6 +12,8 @@ long dirty_mib_with_a_limit(void);
 long live_in_mid(void);
 long live_in_large(void);
 long huge_superslabs(void);
+long huge_superslabs_of_a_small_heap(void);
+long advice_for_a_huge_block(void);
 long populated_units(void);
 long records_of_forty(void);
 long record_bytes_of_forty(void);

@@ -37,7 +37,6 @@ _hakmem_values() {
     SS_SIZE) echo '512K 1M 2M' ;;
     TINY_SS_PARTIAL) echo '0 1' ;;
     TINY_USE_SUPERSLAB) echo '0 1' ;;
-    THP) echo '0 1' ;;
     esac
 }
 

@@ -11,7 +11,7 @@ KNOBS = {
     "PURGE_DELAY_MS": ("0", "5000", "-1"),
     "PURGE_THREAD": ("0", "2"),
     "CACHE_BUDGET": ("256K", "4M", "256M"),
-    "THP": ("0",),
+    "THP": ("0", "2"),
     "SHARDS": ("1",),
     "SS_SIZE": ("512K", "2M"),
     "HUGE_CACHE": ("0", "256M"),
