@@ -37,6 +37,7 @@ MAPPING = re.compile(r"([0-9a-f]+)-[0-9a-f]+ (\S+) \S+ \S+ \S+ *(.*)")
 STRETCH = 64 * 1024
 PAGE = 4096
 RUNS = 60
+LONG_RUNS = 3  # on a busy machine one takes so long that it gives addresses back, too
 MORE_FAULTS = 14  # of `true`: what 690739b had, and three
 
 
@@ -89,7 +90,7 @@ def main():
         library = os.path.join(os.path.realpath(folder), "libhakmem.so")
         copy_by_pages(sys.argv[1], library)
         small, aligned = code_kib(library, SMALL)
-        long, _ = code_kib(library, LONG)
+        long = min(code_kib(library, LONG)[0] for _ in range(LONG_RUNS))
         more = mean_faults({"LD_PRELOAD": library}) - mean_faults({})
     print(f"code in memory: {small} KiB in a small process, {long} KiB in one that lives longer; "
           f"{more:.1f} page faults more in `true`")
