@@ -292,7 +292,7 @@ static HAK_SLOW_PATH hak_cache_t *get_cache(bool waiting) {
 }
 
 /* Counts a call of a thread without a cache; true while it goes on without one. */
-static HAK_NEXT bool stays_novice(uint32_t calls_most) {
+static HAK_BEHIND bool stays_novice(uint32_t calls_most) {
     if (HAK_LIKELY(self.calls && self.calls + 1u < calls_most)) {
         self.calls++;
         return true;

@@ -25,11 +25,12 @@ import harness  # noqa: E402
 SMALL = ["/bin/sh", "-c", "read line; echo $line; read line"]
 # Blocks of all sizes, and enough calls that give memory back, learn, and look at the limits. What Python loads for
 # a user's own packages (not with -S) differs by user.
-LONG = [sys.executable, "-S", "-c", "import sys\n"
+LONG = [sys.executable, "-S", "-c", "import sys, time\n"
         "for i in range(12):\n"
         "    blocks = [bytes(n) for n in range(1, 70_000, 29)]\n"
         "    big = bytearray(3_000_000)\n"
         "    big.extend(bytes(3_000_000))\n"
+        "    time.sleep(0.05)\n"
         "sys.stdout.write(sys.stdin.readline())\n"
         "sys.stdout.flush()\n"
         "sys.stdin.read()\n"]  # fmt: skip
@@ -37,7 +38,6 @@ MAPPING = re.compile(r"([0-9a-f]+)-[0-9a-f]+ (\S+) \S+ \S+ \S+ *(.*)")
 STRETCH = 64 * 1024
 PAGE = 4096
 RUNS = 60
-LONG_RUNS = 3  # on a busy machine one takes so long that it gives addresses back, too
 MORE_FAULTS = 14  # of `true`: what 690739b had, and three
 
 
@@ -90,7 +90,7 @@ def main():
         library = os.path.join(os.path.realpath(folder), "libhakmem.so")
         copy_by_pages(sys.argv[1], library)
         small, aligned = code_kib(library, SMALL)
-        long = min(code_kib(library, LONG)[0] for _ in range(LONG_RUNS))
+        long, _ = code_kib(library, LONG)
         more = mean_faults({"LD_PRELOAD": library}) - mean_faults({})
     print(f"code in memory: {small} KiB in a small process, {long} KiB in one that lives longer; "
           f"{more:.1f} page faults more in `true`")

@@ -124,9 +124,10 @@ static void nothing_of_a_held_bin_stays(const void *unused) {
     pthread_t holder;
     void *top[2];
     (void)unused;
-    CHECK(hak_shard_take(0, CLASS, 1, top, NULL) == 1, "no block");
-    hak_bin_t *const bin = hak_bin_of(0, CLASS); /* the take has made the shard */
-    hak_shard_flush(0, CLASS, &top[1], 1);
+    const unsigned shard = hak_thread_cache()->shard; /* made by now */
+    hak_bin_t *const bin = hak_bin_of(shard, CLASS);
+    CHECK(hak_shard_take(shard, CLASS, 1, top, NULL) == 1, "no block");
+    hak_shard_flush(shard, CLASS, &top[1], 1);
     CHECK(bin->empty != NULL, "the bin keeps no empty slab");
     CHECK(sem_init(&is_held, 0, 0) == 0, "no semaphore");
     CHECK(pthread_create(&holder, NULL, hold_a_bin, bin) == 0, "no thread");
