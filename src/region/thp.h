@@ -32,7 +32,8 @@
 #include "options/options.h"
 
 enum {
-    HAK_THP_EARLY = 2, /* HAKMEM_THP: huge pages also where it is not known that the program will fill them */
+    HAK_THP_EARLY =
+        2, /* HAKMEM_THP: huge pages also where it is not known that the program will fill them */
     HAK_THP_UNITS = 32, /* of the first zones: 2 MiB, a huge page where a page is 4 KiB */
     HAK_THP_ZONES_MAX = 304,
     HAK_THP_PROBE_EVERY = 4,   /* zones, at most one of which is PROBED: a quarter of the heap */

@@ -25,7 +25,8 @@ typedef struct {
     hak_walk_t walk;   /* bins and their sparse slabs */
     uint32_t delay_ms; /* only memory that has been free for so long */
     hak_sparse_t bins; /* SPARE or ALL: also memory that IDLE leaves for a later look */
-    unsigned patience; /* milliseconds to wait for locks of depots and bins; 0 in a piece of a call */
+    unsigned
+        patience; /* milliseconds to wait for locks of depots and bins; 0 in a piece of a call */
 } hak_purge_pass_t;
 
 /* A pass at its beginning. */
