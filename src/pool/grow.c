@@ -23,8 +23,8 @@ bool hak_pool_is_mixed(void) {
 /* True when, in superslabs that do not belong to large heaps, slabs whose blocks fill them use at least 7 of 8 units:
  * then new superslabs will be filled, too. Ragged slabs and the first chunks of heaps do not count,
  * nor what stocks of shards have on average: a shard uses its line of the map little by little. In a mixed heap
- * these superslabs must have 16 MiB or more, as region.c requires of every heap. False under a LIMIT, which a huge page
- * could exceed. Under THP=2 only a mixed heap is asked. Under the lock. */
+ * these superslabs must have 16 MiB or more, as region.c requires of every heap. False under a LIMIT, or near a
+ * LIMIT_SOFT, which a huge page could exceed. Under THP=2 it does not matter how many units are used. Under the lock. */
 static bool is_dense(void) {
     size_t own = hak_pool_superslabs() * hak_superslab_units() - hak_pool_large_units;
     size_t used = hak_load_relaxed(&hak_pool_stats.used_units);
@@ -32,8 +32,7 @@ static bool is_dense(void) {
                     hak_load_relaxed(&hak_pool_stats.first_units) +
                     hak_load_relaxed(&hak_pool_stats.stocks) * (HAK_MAP_LINE_UNITS / 2);
     if (own < MIXED_LEAST && hak_pool_is_mixed()) return false;
-    if (HAK_UNLIKELY(hak_thp_is_early())) return true;
-    return used >= others + (own - own / 8) && hak_option(HAK_OPTION_THP) &&
+    return (used >= others + (own - own / 8) || hak_thp_is_early()) && hak_option(HAK_OPTION_THP) &&
            !hak_option(HAK_OPTION_LIMIT) && !hak_commit_soft_near();
 }
 

@@ -15,7 +15,7 @@
 enum {
     STEP_UNITS = 1024,    /* 64 MiB: a longer step is at most a 64th of the heap */
     HUGE_MIN_UNITS = 256, /* 16 MiB: one huge page too many is at most an eighth of the heap */
-    EARLY_UNITS = 64,     /* 4 MiB: the same under THP=2 */
+    EARLY_UNITS = 64,     /* 4 MiB: from here on heaps get huge pages under THP=2 */
     HOLE_TRIES = 24,      /* skips over a foreign mapping; each is twice as long as the last */
     REFUSALS_MOST = 16,   /* refused windows in one search, until smaller ones are tried */
     HOLES_LOOKED_AT = 32, /* holes that a search for the first of a row looks at */

@@ -53,7 +53,7 @@ typedef struct {
     size_t first, end;
 } hak_thp_range_t;
 
-/* A huge page could exceed a LIMIT. */
+/* True under THP=2. False under a LIMIT, which a huge page could exceed. */
 HAK_FAST_PATH bool hak_thp_is_early(void) {
     return hak_option(HAK_OPTION_THP) == HAK_THP_EARLY && !hak_option(HAK_OPTION_LIMIT);
 }

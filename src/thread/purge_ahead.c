@@ -34,7 +34,7 @@
  * use before this fall is gone, or less is in use than at the end of any earlier fall. Without the last condition, a
  * program that was large once, and whose blocks are strewn over many slabs, would seem to end with each of its waves.
  *
- *   lowest least in use since it was a FULL_PART of what is committed, before the present fall;  least  with that
+ *   lowest least in use since a FULL_PART of what is committed was, without the present fall;  least  the same with it
  *   given  bytes that frees have given back, and that were not touched again
  *   missed bytes that were touched again, at most what is in use. They are kept in addition, up to a MISSED_PART of
  *          what is in use

@@ -334,6 +334,7 @@ static const struct effect {
     {"THP", NULL, huge_superslabs, {"0", 0, 0}, {"1", 60, 100}},
     {"THP", NULL, huge_superslabs_of_a_small_heap, {"1", 0, 0}, {"2", 4, 12}},
     {"THP", NULL, advice_for_a_huge_block, {"1", 0, 0}, {"2", 1, 1}},
+    {"LIMIT_SOFT", "HAKMEM_THP=2", huge_superslabs_of_a_small_heap, {"8M", 0, 0}, {"0", 4, 12}},
     {"SS_PREFAULT", NULL, populated_units, {"0", 0, 0}, {"2", 16, 200}},
     {"HARDENED", "HAKMEM_PROFILE=HARDENED", usable_of_hundred, {"0", 112, 128}, {"1", 100, 100}},
     {"CANARY", "HAKMEM_PROFILE=HARDENED", usable_of_hundred, {"0", 112, 112}, {"1", 100, 100}},
