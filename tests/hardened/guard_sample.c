@@ -12,8 +12,6 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -21,7 +19,6 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -29,6 +26,7 @@
 #include "alloc_names.h"
 #include "check.h"
 #include "child.h"
+#include "filter.h"
 #include "proc.h"
 
 enum { PAGE = 4096, PAGES = 128, SECONDS = 30, EACH = 10, TRIALS = 2000, THREADS = 4 };
@@ -455,19 +453,16 @@ static void test_handlers(void) {
 
 static void refuse_guards(void) {
     enum { INSTALL = 102, REMOVE = 103 };
-#define OFFSET(field) offsetof(struct seccomp_data, field)
     struct sock_filter filter[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, OFFSET(nr)),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, FILTER_FIELD(nr)),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_madvise, 0, 4),
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, OFFSET(args[2])),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, FILTER_FIELD(args[2])),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, INSTALL, 1, 0),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, REMOVE, 0, 1),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
-    struct sock_fprog program = {.len = sizeof filter / sizeof *filter, .filter = filter};
-    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "no right to a filter");
-    CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0, "no filter");
+    filter_install(filter, sizeof filter / sizeof *filter);
 }
 
 static unsigned mappings(void) {

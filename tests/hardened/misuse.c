@@ -12,21 +12,19 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "alloc_names.h"
 #include "check.h"
 #include "child.h"
+#include "filter.h"
 #include "proc.h"
 
 #define MIB ((size_t)1 << 20)
@@ -187,16 +185,23 @@ static void write_start_of_never_given(size_t size) {
     for (int i = 0; i < WHOLE_UNIT; i++) sink = *(char *)API(malloc)(size);
 }
 
-/* The byte before a block, which is the last one of a free block: of two neighbours the lower one is
- * freed. */
-static void underflow(size_t size) {
+/* Two blocks in use side by side. */
+static void make_neighbours(size_t size, char **low, char **high) {
     enum { MANY = 64 };
-    char *blocks[MANY], *low = NULL, *high = NULL;
+    char *blocks[MANY];
+    *low = *high = NULL;
     for (int i = 0; i < MANY; i++) blocks[i] = victim(size);
     for (int i = 0; i < MANY * MANY; i++) {
         char *one = blocks[i / MANY], *other = blocks[i % MANY];
-        if (one < other && (!low || other - one < high - low)) low = one, high = other;
+        if (one < other && (!*low || other - one < *high - *low)) *low = one, *high = other;
     }
+}
+
+/* The byte before a block, which is the last one of a free block: of two neighbours the lower one is
+ * freed. */
+static void underflow(size_t size) {
+    char *low, *high;
+    make_neighbours(size, &low, &high);
     API(free)(low);
     *(volatile char *)((uintptr_t)high - 1) = 1;
     use_again(size);
@@ -204,13 +209,8 @@ static void underflow(size_t size) {
 
 /* The same with both in use: the mark of the lower one is gone. */
 static void underflow_beside_a_used_block(size_t size) {
-    enum { MANY = 64 };
-    char *blocks[MANY], *low = NULL, *high = NULL;
-    for (int i = 0; i < MANY; i++) blocks[i] = victim(size);
-    for (int i = 0; i < MANY * MANY; i++) {
-        char *one = blocks[i / MANY], *other = blocks[i % MANY];
-        if (one < other && (!low || other - one < high - low)) low = one, high = other;
-    }
+    char *low, *high;
+    make_neighbours(size, &low, &high);
     *offender = low;
     *(volatile char *)((uintptr_t)high - 1) = 0;
     API(free)(low);
@@ -389,21 +389,18 @@ static void check(const struct misuse *misuse, size_t size) {
 /* From now on the system refuses guards, by advice and by protection. */
 static void refuse_guards(void) {
     enum { INSTALL = 102 };
-#define OFFSET(field) offsetof(struct seccomp_data, field)
     struct sock_filter filter[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, OFFSET(nr)),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, FILTER_FIELD(nr)),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_madvise, 0, 2),
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, OFFSET(args[2])),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, FILTER_FIELD(args[2])),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, INSTALL, 3, 4),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mprotect, 0, 3),
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, OFFSET(args[2])),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, FILTER_FIELD(args[2])),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PROT_NONE, 0, 1),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
-    struct sock_fprog program = {.len = sizeof filter / sizeof *filter, .filter = filter};
-    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "no right to a filter");
-    CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0, "no filter");
+    filter_install(filter, sizeof filter / sizeof *filter);
 }
 
 int main(int argc, char **argv) {

@@ -1,12 +1,10 @@
 /* guards.c - what becomes of guard pages where the kernel does not know their advice. */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <stddef.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 
+#include "filter.h"
 #include "trials.h"
 
 enum { GUARD_INSTALL = 102, GUARDED = 100 * 1024 };
@@ -21,9 +19,7 @@ static void refuse_advice(void) {
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
-    struct sock_fprog program = {.len = COUNT_OF(filter), .filter = filter};
-    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "no right to a filter");
-    CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0, "no filter");
+    filter_install(filter, COUNT_OF(filter));
 }
 
 void hold_guarded_blocks(void) { allocate_some(GUARDED_COUNT, GUARDED); }

@@ -5,8 +5,6 @@
  * Each row limits a process, or puts a filter before its system calls, and executes the model in it. */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -20,6 +18,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "filter.h"
 #include "proc.h"
 
 #define MIB ((rlim_t)1 << 20)
@@ -68,9 +67,7 @@ static void refuse_with(int call, unsigned argument, unsigned test, uint32_t val
 
 static void install(void) {
     answer(SECCOMP_RET_ALLOW);
-    struct sock_fprog program = {.len = step_count, .filter = steps};
-    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "no right to a filter");
-    CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0, "no filter");
+    filter_install(steps, step_count);
 }
 
 /* ---- Environments ---------------------------------------------------------------------------- */

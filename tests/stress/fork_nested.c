@@ -9,19 +9,17 @@
  * PLAIN is the same program without the library: where that hangs in the handlers, it is libc that does. */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "filter.h"
 #include "fork_plugin.h"
 #include "load.h"
 
@@ -148,11 +146,9 @@ static void fork_with_trap(void) {
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
-    struct sock_fprog program = {.len = sizeof steps / sizeof *steps, .filter = steps};
     struct sigaction action = {.sa_handler = fork_within};
     CHECK(sigaction(SIGSYS, &action, NULL) == 0, "no handler");
-    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "no right to a filter");
-    CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0, "no filter");
+    filter_install(steps, sizeof steps / sizeof *steps);
     fork();
     _exit(1); /* the signal did not come */
 }

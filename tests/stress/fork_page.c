@@ -6,7 +6,6 @@
  *
  *     HAKMEM_LIVE=1 HAKMEM_PURGE_THREAD=0 fork_page */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -20,6 +19,7 @@
 #include "alloc_names.h"
 #include "check.h"
 #include "child.h"
+#include "kernel_call.h"
 #include "proc.h"
 
 enum { FILES = 4096, CALLS = 3000, FORK_MS = 300, PAGES = 1 };
@@ -29,33 +29,6 @@ static atomic_int state;
 static bool forks_itself;
 static pid_t forked = -1; /* by the thread itself: 0 in the child */
 
-static long kernel(long number, const long *words) {
-#if defined(__x86_64__)
-    register long r10 __asm__("r10") = words[3], r8 __asm__("r8") = words[4],
-                      r9 __asm__("r9") = words[5];
-    long result;
-    __asm__ volatile("syscall"
-                     : "=a"(result)
-                     : "a"(number), "D"(words[0]), "S"(words[1]), "d"(words[2]), "r"(r10), "r"(r8),
-                       "r"(r9)
-                     : "rcx", "r11", "memory");
-#elif defined(__aarch64__)
-    register long x8 __asm__("x8") = number, result __asm__("x0") = words[0],
-                     x1 __asm__("x1") = words[1], x2 __asm__("x2") = words[2],
-                     x3 __asm__("x3") = words[3], x4 __asm__("x4") = words[4],
-                     x5 __asm__("x5") = words[5];
-    __asm__ volatile("svc 0"
-                     : "+r"(result)
-                     : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
-                     : "memory");
-#else
-#error "no system calls for this machine"
-#endif
-    if (result >= 0 || result < -4095) return result;
-    errno = (int)-result;
-    return -1;
-}
-
 /* Lets the other thread fork behind the call that gives the page its memory. A fork that waits for this thread
  * cannot come first, so the wait has an end. */
 long syscall(long number, ...) {
@@ -64,7 +37,7 @@ long syscall(long number, ...) {
     va_start(more, number);
     for (unsigned i = 0; i < 6; i++) words[i] = va_arg(more, long);
     va_end(more);
-    const long result = kernel(number, words);
+    const long result = kernel_call(number, words);
     int armed = ARMED;
     if (number != SYS_fallocate || !atomic_compare_exchange_strong(&state, &armed, MADE))
         return result;

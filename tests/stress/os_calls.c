@@ -19,6 +19,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "kernel_call.h"
+
 static atomic_ulong own_calls, *calls = &own_calls;
 static struct os_plan plan;
 static atomic_bool planned; /* `plan` is set, or there is none in the environment */
@@ -125,29 +127,9 @@ static bool fails_for(const void *caller) {
 
 /* ---- The calls ------------------------------------------------------------------------------- */
 
-/* libc's syscall() is one of the functions that are replaced here. */
 static long kernel(long number, long a, long b, long c, long d, long e, long f) {
-#if defined(__x86_64__)
-    register long r10 __asm__("r10") = d, r8 __asm__("r8") = e, r9 __asm__("r9") = f;
-    long result;
-    __asm__ volatile("syscall"
-                     : "=a"(result)
-                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-                     : "rcx", "r11", "memory");
-#elif defined(__aarch64__)
-    register long x8 __asm__("x8") = number, result __asm__("x0") = a, x1 __asm__("x1") = b;
-    register long x2 __asm__("x2") = c, x3 __asm__("x3") = d, x4 __asm__("x4") = e;
-    register long x5 __asm__("x5") = f;
-    __asm__ volatile("svc 0"
-                     : "+r"(result)
-                     : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
-                     : "memory");
-#else
-#error "no system calls for this machine"
-#endif
-    if (result >= 0 || result < -4095) return result;
-    errno = (int)-result;
-    return -1;
+    const long words[6] = {a, b, c, d, e, f};
+    return kernel_call(number, words);
 }
 
 long syscall(long number, ...) {
@@ -159,7 +141,7 @@ long syscall(long number, ...) {
     /* A call that wakes has no way to fail; if it did, a thread that the system let sleep would sleep on. */
     bool wakes = number == SYS_futex && (words[1] & 127) == 1;
     if (!wakes && FAILS()) return -1;
-    return kernel(number, words[0], words[1], words[2], words[3], words[4], words[5]);
+    return kernel_call(number, words);
 }
 
 void *mmap(void *at, size_t size, int prot, int flags, int file, off_t offset) {

@@ -9,8 +9,6 @@
  *
  * A filter plays such a system. */
 #include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -21,19 +19,13 @@
 
 #include "alloc_names.h"
 #include "check.h"
+#include "filter.h"
 
-#define OFFSET(field) offsetof(struct seccomp_data, field)
-#define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, OFFSET(field))
+#define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, FILTER_FIELD(field))
 #define ANSWER(value) BPF_STMT(BPF_RET | BPF_K, (value))
 /* Goes on two steps later when it is not that one. */
 #define IF_EQUAL(value) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (value), 0, 1)
 #define ALLOWED(call) IF_EQUAL(SYS_##call), ANSWER(SECCOMP_RET_ALLOW)
-
-static void install(struct sock_filter *filter, size_t count) {
-    struct sock_fprog program = {.len = (unsigned short)count, .filter = filter};
-    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "no right to a filter");
-    CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0, "no filter");
-}
 
 static void dontneed_does_nothing(void) {
     struct sock_filter filter[] = {
@@ -44,7 +36,7 @@ static void dontneed_does_nothing(void) {
         ANSWER(SECCOMP_RET_ERRNO), /* with error 0: as if done */
         ANSWER(SECCOMP_RET_ALLOW),
     };
-    install(filter, sizeof filter / sizeof *filter);
+    filter_install(filter, sizeof filter / sizeof *filter);
     char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     *page = 1;
     CHECK(madvise(page, 4096, MADV_DONTNEED) == 0 && *page == 1, "the filter does not work");
@@ -56,7 +48,7 @@ static void memory_calls_only(unsigned error) {
         ALLOWED(mprotect), ALLOWED(madvise),    ALLOWED(futex),
         ALLOWED(write),    ALLOWED(exit_group), ANSWER(SECCOMP_RET_ERRNO | error),
     };
-    install(filter, sizeof filter / sizeof *filter);
+    filter_install(filter, sizeof filter / sizeof *filter);
     CHECK(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == -1 && errno == (int)error,
           "no filter is at work");
 }
@@ -67,7 +59,7 @@ static void read_and_write_only(void) {
         LOAD(nr),      ALLOWED(read),         ALLOWED(write),
         ALLOWED(exit), ALLOWED(rt_sigreturn), ANSWER(SECCOMP_RET_KILL),
     };
-    install(filter, sizeof filter / sizeof *filter);
+    filter_install(filter, sizeof filter / sizeof *filter);
 }
 
 /* ---- Blocks ---------------------------------------------------------------------------------- */
