@@ -199,7 +199,7 @@ MUTANTS = [
      r"\1", "a thread starts where another one died"),
     ("group", "a dead thread counts on",
      r"uncount\(group, cache\); /\* A2 of silent_exit\.h \*/",
-     r"cache->tid = 0;", "a thread starts where another one died"),
+     r"cache->tid = 0;", "it ends, and others start"),
     ("group", "a cache at another place is taken",
      r"hak_load_relaxed\(&cache->place\) == place(.*?\(!cache) \|\| hak_load_relaxed\(&cache->place\) != place\)",
      r"true\1)", "two places share an entry"),

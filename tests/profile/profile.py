@@ -75,8 +75,9 @@ def sites_of(result):
     return {row[1]: (int(row[2], 16), list(map(int, row[3:]))) for row in rows}
 
 
-def check_sites(options, library, program, mode="sites"):
-    """Objects and bytes of each site, in use and in all, against the program's own count."""
+def check_sites(options, library, program, mode="sites", together=1):
+    """Objects and bytes of each site, in use and in all, against the program's own count. So many calls are sampled
+    together, or none of them: their errors add up."""
     rate = int(options["HAKMEM_PROF_RATE"])
     result, profiles = profile(options, library, [program, mode], seconds=240)
     if len(profiles) != 1:
@@ -90,7 +91,7 @@ def check_sites(options, library, program, mode="sites"):
                  sum(entry.live for entry in own), sum(entry.live_bytes for entry in own)]
         each = exact[1] / exact[0]
         for at, what in ((0, "all"), (2, "live")):
-            most = bound(exact[at], each, rate)
+            most = bound(exact[at], each, rate) * math.sqrt(together)
             print(f"{name}, {what}: {found[at]} of {exact[at]} +- {most:.0f}")
             if abs(found[at] - exact[at]) > most:
                 harness.fail(f"{name}: {found[at]} objects ({what}), not {exact[at]} +- {most:.0f}")
@@ -110,7 +111,7 @@ def case_sites(library, program):
 def case_resized(library, program):
     """Blocks that realloc leaves where they are: sampled ones stand for those that nobody looks at."""
     for rate in (16384, 1):
-        check_sites({"HAKMEM_PROF_RATE": str(rate)}, library, program, "resized")
+        check_sites({"HAKMEM_PROF_RATE": str(rate)}, library, program, "resized", 3)
 
 
 def case_hardened(library, program):
