@@ -256,6 +256,30 @@ def case_not_found(folder):
     open(path, "w", encoding="ascii").close()
     os.chmod(path, 0o644)
     expect_line(hakmem("run", path), 126, "not an executable file")
+    expect_line(hakmem("run", "--", ""), 127, "hakmem: run: '': no such program")
+
+
+def case_status_as_others(folder):
+    """A program that cannot be started gives the status that env, timeout and nice give."""
+    def put(name, text, mode):
+        path = os.path.join(folder, name)
+        with open(path, "w", encoding="ascii") as file:
+            file.write(text)
+        os.chmod(path, mode)
+        return path
+
+    plain, loop = put("plain", "", 0o644), os.path.join(folder, "loop")
+    os.symlink("loop", loop)
+    os.mkdir(os.path.join(folder, "sub"))
+    names = ["", "none", os.path.join(folder, "none"), plain, folder, loop, plain + "/below", "plain", "sub", "loop",
+             put("orphan", "#!/no/such/program\n", 0o755), put("of_data", f"#!{plain}\n", 0o755),
+             "x" * 300, folder + "/x" * 2500]
+    for path in (f"{folder}:/usr/bin:/bin", f"{plain}:/none:{folder}:/usr/bin:/bin"):
+        for name in names:
+            others = {subprocess.run([*tool, name], env={"PATH": path}, capture_output=True, check=False).returncode
+                      for tool in (("/usr/bin/env",), ("/usr/bin/timeout", "60"), ("/usr/bin/nice",))}
+            expect(f"env, timeout and nice of {name[:80]!r} agree", len(others), 1)
+            expect(f"the status of {name[:80]!r}", hakmem("run", "--", name, env={"PATH": path}).status, others.pop())
 
 
 def case_static(folder):

@@ -30,21 +30,28 @@ __attribute__((format(printf, 1, 2))) static bool explain(const char *format, ..
     return false;
 }
 
+/* 0 for a file that may be executed; else the error number that execve would give. */
+static int error_of(const char *path) {
+    struct stat info;
+    if (stat(path, &info) != 0) return errno;
+    return S_ISREG(info.st_mode) && access(path, X_OK) == 0 ? 0 : EACCES;
+}
+
+/* Goes on after an error of a folder as execvp does; of these, EACCES is told at the end. */
 bool program_find(const char *name, char *path, size_t size) {
-    const char *folders = strchr(name, '/') || !*name ? "" : getenv("PATH");
+    const bool is_path = strchr(name, '/') != NULL;
+    const char *folders = is_path || !*name ? "" : getenv("PATH");
     int error = ENOENT;
     if (!folders) folders = "/usr/local/bin:/usr/bin:/bin";
-    for (;;) {
+    for (; *name; folders++) {
         size_t length = strcspn(folders, ":");
-        struct stat info;
-        const char *between = length ? "/" : strchr(name, '/') ? "" : "./";
-        snprintf(path, size, "%.*s%s%s", (int)length, folders, between, name);
-        if (stat(path, &info) == 0) {
-            if (S_ISREG(info.st_mode) && access(path, X_OK) == 0) return true;
-            error = EACCES;
-        }
-        if (!folders[length]) break;
-        folders += length + 1;
+        const char *between = length ? "/" : is_path ? "" : "./";
+        int needed = snprintf(path, size, "%.*s%s%s", (int)length, folders, between, name);
+        int found = needed < (int)size ? error_of(path) : ENAMETOOLONG;
+        if (!found) return true;
+        if (is_path || found == EACCES || (found != ENOENT && found != ENOTDIR)) error = found;
+        folders += length;
+        if (!*folders || (error != ENOENT && error != EACCES)) break;
     }
     errno = error;
     return false;

@@ -4,7 +4,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Finds a program as execvp(3) does and writes its path. False with errno ENOENT or EACCES. */
+/* Finds a program as execvp(3) does and writes its path. False with errno, as execvp(3)
+ * sets it. */
 bool program_find(const char *name, char *path, size_t size);
 
 /* The reason why the library cannot serve the program at `path`, for people; NULL when it can.

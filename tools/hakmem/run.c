@@ -120,9 +120,11 @@ void preload_first(const char *command, const char *library) {
 
 void find_program(const char *command, const char *name, char *path) {
     if (program_find(name, path, PATH_MAX)) return;
-    bool exists = errno == EACCES;
-    fail(exists ? STATUS_NOT_EXEC : STATUS_NOT_FOUND, "%s: %s: %s", command, name,
-         exists ? "not an executable file" : "no such program");
+    const char *reason = errno == ENOENT   ? "no such program"
+                         : errno == EACCES ? "not an executable file"
+                                           : strerror(errno);
+    fail(errno == ENOENT ? STATUS_NOT_FOUND : STATUS_NOT_EXEC, "%s: %s: %s", command,
+         *name ? name : "''", reason);
 }
 
 int command_run(int argc, char **argv) {
