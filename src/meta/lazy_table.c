@@ -2,6 +2,7 @@
 #include "meta/lazy_table.h"
 
 #include "meta/meta.h"
+#include "os/gate.h"
 
 /* M2. */
 static void extend(hak_lazy_table_t *table, unsigned number) {
@@ -9,16 +10,24 @@ static void extend(hak_lazy_table_t *table, unsigned number) {
     while (end <= number && !hak_cas_release(&table->end, &end, number + 1)) continue;
 }
 
-HAK_COMMON void *hak_lazy_table_open(hak_lazy_table_t *table, unsigned number, void *own,
-                                     size_t size) {
-    void *record = hak_lazy_table_at(table, number), *other = NULL;
-    if (HAK_LIKELY(record != NULL)) return record;
-    record = own ? own : hak_meta_alloc_zeroed(size); /* M1 */
+/* Inside the gate. */
+static HAK_COMMON void *make(hak_lazy_table_t *table, unsigned number, void *own, size_t size) {
+    void *record = own ? own : hak_meta_alloc_zeroed(size), *other = NULL; /* M1 */
     if (!record) return NULL;
     extend(table, number);
     if (hak_cas_release(&table->places[number], &other, record)) return record; /* M3; partner: R */
     if (record != own) hak_meta_free_zeroed(record, size);                      /* as M1 took it */
     return hak_lazy_table_at(table, number);
+}
+
+HAK_COMMON void *hak_lazy_table_open(hak_lazy_table_t *table, unsigned number, void *own,
+                                     size_t size) {
+    void *record = hak_lazy_table_at(table, number);
+    if (HAK_LIKELY(record != NULL)) return record;
+    hak_gate_enter();
+    record = make(table, number, own, size);
+    hak_gate_leave();
+    return record;
 }
 
 unsigned hak_lazy_table_next(const hak_lazy_table_t *table, unsigned number) {

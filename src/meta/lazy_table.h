@@ -13,6 +13,9 @@
  *   R   a load of the place, with acquire: NULL, or a record as it was at M3 or as its users left
  *       it
  *
+ * M1 to M3 are made inside the gate (os/gate.h): the child of a fork has the record in the table, or its memory among
+ * the free records.
+ *
  * A walk over the table goes up to `end`. It may miss a record that is being made, which is still
  * empty.
  *

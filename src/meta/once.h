@@ -5,8 +5,8 @@
  * theirs and use that one. A thread that loads the pointer with acquire sees a record that was all
  * zero.
  *
- * The CAS is made inside the gate (os/gate.h): the pages of a fork's child are copied one after the
- * other, and the child must not have the pointer without the zeroed record. */
+ * All this is done inside the gate (os/gate.h): the pages of a fork's child are copied one after the
+ * other, and the child must not have the pointer without the zeroed record, nor a record that nothing leads to. */
 #pragma once
 
 #include "base/base.h"

@@ -2,6 +2,7 @@
 #include "meta/room.h"
 
 #include "meta/meta.h"
+#include "os/gate.h"
 
 static void *cut(hak_room_t *room, size_t size) {
     uint32_t used = hak_load_relaxed(&room->used);
@@ -13,7 +14,8 @@ static void *cut(hak_room_t *room, size_t size) {
     return room->bytes + start;
 }
 
-HAK_BEHIND void *hak_room_cut(hak_room_place_t *place, size_t size) {
+/* Inside the gate. */
+static HAK_BEHIND void *cut_present(hak_room_place_t *place, size_t size) {
     hak_room_t *room = hak_load_acquire(place); /* R1 */
     for (;;) {
         void *piece = room ? cut(room, size) : NULL;
@@ -25,4 +27,11 @@ HAK_BEHIND void *hak_room_cut(hak_room_place_t *place, size_t size) {
         hak_meta_free(renewed, sizeof *renewed);
         room = hak_load_acquire(place);
     }
+}
+
+HAK_BEHIND void *hak_room_cut(hak_room_place_t *place, size_t size) {
+    hak_gate_enter();
+    void *piece = cut_present(place, size);
+    hak_gate_leave();
+    return piece;
 }

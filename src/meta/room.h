@@ -13,6 +13,9 @@
  *       release. The piece lies at the beginning of the new room. A thread that loses frees its
  *       room and begins again at R1
  *
+ * R1 to R3 are made inside the gate (os/gate.h): the child of a fork has a room in its place, or its memory among the
+ * free records.
+ *
  * Pieces smaller than a cache line may share one; larger ones do not.
  *
  * Rejected:

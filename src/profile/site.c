@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "meta/meta.h"
+#include "os/gate.h"
 
 enum { LISTS_SHIFT = 12, SITES_MOST = 1 << 16 };
 
@@ -40,25 +41,35 @@ static hak_site_t *make(const hak_site_t *wanted, const uintptr_t *frames) {
     return site;
 }
 
-hak_site_t *hak_site_of(const uintptr_t *frames, unsigned depth, uint32_t size) {
-    const hak_site_t wanted = {.hash = hash_of(frames, depth, size), .depth = depth, .size = size};
-    _Atomic(hak_site_t *) *list = &lists[wanted.hash >> (64 - LISTS_SHIFT)];
-    hak_site_t *first = hak_load_acquire(list); /* partner: the release below */
-    hak_site_t *site = find(first, NULL, &wanted, frames);
-    if (HAK_LIKELY(site != NULL)) return site;
-    hak_site_t *fresh = make(&wanted, frames);
-    if (!fresh) return &hak_site_rest;
+/* Enters a new site in a list that began with `first`, where it is not; the site that another thread has entered
+ * meanwhile; NULL without memory. */
+static hak_site_t *enter(_Atomic(hak_site_t *) *list, hak_site_t *first, const hak_site_t *wanted,
+                         const uintptr_t *frames) {
+    hak_site_t *fresh = make(wanted, frames), *site;
+    if (!fresh) return NULL;
     do {
         const hak_site_t *seen = fresh->next; /* NULL at first */
         fresh->next = first;
-        if (first != seen && (site = find(first, seen, &wanted, frames)) != NULL) {
-            hak_meta_free(fresh, sizeof *fresh + depth * sizeof *frames);
+        if (first != seen && (site = find(first, seen, wanted, frames)) != NULL) {
+            hak_meta_free(fresh, sizeof *fresh + wanted->depth * sizeof *frames);
             return site;
         }
     } while (!atomic_compare_exchange_weak_explicit(list, &first, fresh, memory_order_release,
                                                     memory_order_acquire));
     hak_add_relaxed(&site_count, 1);
     return fresh;
+}
+
+hak_site_t *hak_site_of(const uintptr_t *frames, unsigned depth, uint32_t size) {
+    const hak_site_t wanted = {.hash = hash_of(frames, depth, size), .depth = depth, .size = size};
+    _Atomic(hak_site_t *) *list = &lists[wanted.hash >> (64 - LISTS_SHIFT)];
+    hak_site_t *first = hak_load_acquire(list); /* partner: the release below */
+    hak_site_t *site = find(first, NULL, &wanted, frames);
+    if (HAK_LIKELY(site != NULL)) return site;
+    hak_gate_enter(); /* the child of a fork has the whole site, or none */
+    site = enter(list, first, &wanted, frames);
+    hak_gate_leave();
+    return site ? site : &hak_site_rest;
 }
 
 void hak_site_each(hak_site_visit_t visit, void *context) {

@@ -5,6 +5,7 @@
 #include "meta/lazy_table.h"
 
 #include "explore.h"
+#include "gates.h"
 #include "memory.h"
 #include "meta/meta.h"
 #include "scenarios.h"
@@ -50,6 +51,7 @@ void hak_meta_free_zeroed(void *block, size_t size) {
 /* ---- Threads --------------------------------------------------------------------------------- */
 
 static void prepare(void) {
+    gates_reset(false);
     atomic_store_explicit(&table.end, 0, memory_order_relaxed);
     for (unsigned i = 0; i <= THIRD; i++)
         atomic_store_explicit(&table.places[i], NULL, memory_order_relaxed);
@@ -102,6 +104,17 @@ static unsigned taken(void) {
     return count;
 }
 
+/* In the child of a fork a record is in the table, or its memory is free. */
+static void prepare_fork(void) {
+    prepare();
+    gates_reset(true);
+}
+static void fork_beside(void) {
+    gates_fork();
+    EXPLORE_CHECK(taken() == (hak_lazy_table_at(&table, SECOND) != NULL),
+                  "the child has lost the memory of a record");
+}
+
 static record_t *record_at(unsigned number) { return hak_lazy_table_at(&table, number); }
 
 static void both_have_one(void) {
@@ -150,6 +163,10 @@ static const explore_scenario_t scenarios[] = {
      prepare,
      {open_second, open_third},
      .finally = both_are_found,
+     .describe = describe},
+    {"a record is made beside a fork",
+     prepare_fork,
+     {open_second, fork_beside},
      .describe = describe},
 };
 

@@ -5,6 +5,7 @@
 #include "debug_record/record.h"
 
 #include "explore.h"
+#include "gates.h"
 #include "memory.h"
 #include "meta/meta.h"
 #include "options/environment.h"
@@ -66,6 +67,7 @@ void hak_meta_free(void *block, size_t size) {
 /* ---- Threads --------------------------------------------------------------------------------- */
 
 static void prepare(void) {
+    gates_reset(false);
     hak_map.entries = (_Atomic uint16_t *)(void *)HEAP;
     hak_map.super_shift = 4;
     hak_map.unit_end = 16;
@@ -117,6 +119,17 @@ static void both_are_there(void) {
                   "%u tables for one superslab", tables_taken());
 }
 
+/* The child of a fork has the table, or its memory is free. */
+static void prepare_fork(void) {
+    prepare();
+    gates_reset(true);
+}
+static void fork_beside(void) {
+    gates_fork();
+    EXPLORE_CHECK(tables_taken() == (atomic_load(&shared.super.records) != NULL),
+                  "the child has lost a table");
+}
+
 static const char *describe(const volatile void *variable) {
     return variable == &shared.super.records ? "the superslab's table" : NULL;
 }
@@ -131,6 +144,7 @@ static const explore_scenario_t scenarios[] = {
      {open_one, open_neighbour},
      .finally = both_are_there,
      .describe = describe},
+    {"a first block beside a fork", prepare_fork, {open_one, fork_beside}, .describe = describe},
 };
 
 int main(int argc, char **argv) {

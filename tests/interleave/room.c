@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "explore.h"
+#include "gates.h"
 #include "memory.h"
 #include "meta/meta.h"
 #include "scenarios.h"
@@ -47,6 +48,7 @@ void hak_meta_free(void *block, size_t size) {
 /* ---- Threads --------------------------------------------------------------------------------- */
 
 static void prepare(void) {
+    gates_reset(false);
     memset(is_taken, 0, sizeof is_taken);
     made = 0;
     has_no_memory = false;
@@ -115,6 +117,16 @@ static void none_is_made_for_a_large_one(void) {
     EXPLORE_CHECK(taken() == 1 && rest == 1, "%u rooms, %u more pieces", taken(), rest);
 }
 
+/* The child of a fork has the room, or its memory is free. */
+static void prepare_fork(void) {
+    prepare();
+    gates_reset(true);
+}
+static void fork_beside(void) {
+    gates_fork();
+    EXPLORE_CHECK(taken() == (atomic_load(&shared.place) != NULL), "the child has lost a room");
+}
+
 static const char *describe(const volatile void *variable) {
     return variable == &shared.place ? "the place" : NULL;
 }
@@ -140,6 +152,7 @@ static const explore_scenario_t scenarios[] = {
      {cut_large, cut_one},
      .finally = none_is_made_for_a_large_one,
      .describe = describe},
+    {"a room is made beside a fork", prepare_fork, {cut_one, fork_beside}, .describe = describe},
 };
 
 int main(int argc, char **argv) {
