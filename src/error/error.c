@@ -8,7 +8,7 @@
 
 #include "error/log.h"
 #include "options/options.h"
-#include "os/file.h"
+#include "os/open_files.h"
 #include "os/module.h"
 #include "os/os.h"
 #include "os/unwind.h"

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "os/file.h"
+#include "os/open_files.h"
 
 enum { PATH_SIZE = 400, NUMBERS_SIZE = 64, CONTROLLERS_SIZE = 64, CPUS_MOST = 8192 };
 

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "os/cgroup.h"
+#include "os/gate.h"
 #include "os/numa_topology.h"
 #include "os/os.h"
 
@@ -112,9 +113,11 @@ typedef struct {
 static bool add_first_threads(cpus_t *cpus) {
     HAK_KEEP_ERRNO();
     HAK_ALIGNED(8) char entries[2048];
+    hak_gate_enter(); /* see os/open_files.h */
     int file = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/task", O_RDONLY | O_CLOEXEC);
     long bytes = file < 0 ? -1 : syscall(SYS_getdents64, file, entries, sizeof entries);
     if (file >= 0) syscall(SYS_close, file);
+    hak_gate_leave();
     for (long i = 0; i < bytes;) {
         const entry_t *entry = (const entry_t *)(const void *)&entries[i];
         const char *name = entry->name;

@@ -17,7 +17,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/text.h"
 #include "os/os.h"
 
 enum {
@@ -150,120 +149,6 @@ HAK_BEHIND void hak_os_write_stderr(const char *text, size_t size) {
 HAK_BEHIND int hak_os_copy_stderr(void) {
     HAK_KEEP_ERRNO();
     return fcntl(STDERR, F_DUPFD_CLOEXEC, HAK_OS_OWN_FILES);
-}
-
-/* ---- Reading ----------------------------------------------------------------------- */
-
-static int open_to_read(const char *path) {
-    return (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-}
-
-/* The kernel has /proc/thread-self since 3.17. */
-int hak_os_open_own(const char *name) {
-    char own[40];
-    snprintf(own, sizeof own, "/proc/thread-self/%s", name);
-    int file = open_to_read(own);
-    if (file >= 0) return file;
-    snprintf(own, sizeof own, "/proc/self/%s", name);
-    return open_to_read(own);
-}
-
-static void each_piece(int file, hak_os_take_piece_t take, void *context) {
-    char piece[512];
-    bool goes_on = file >= 0;
-    for (long got = 1; goes_on && got > 0;) {
-        do got = syscall(SYS_read, file, piece, sizeof piece);
-        while (got < 0 && errno == EINTR);
-        if (got > 0) goes_on = take(piece, (size_t)got, context);
-    }
-    if (file >= 0) syscall(SYS_close, file);
-}
-
-void hak_os_each_own_piece(const char *name, hak_os_take_piece_t take, void *context) {
-    each_piece(hak_os_open_own(name), take, context);
-}
-
-typedef struct {
-    hak_os_take_t take;
-    void *context;
-} chars_t;
-
-static bool take_chars(const char *piece, size_t size, void *context) {
-    const chars_t *chars = context;
-    bool goes_on = true;
-    for (size_t i = 0; goes_on && i < size; i++) goes_on = chars->take(piece[i], chars->context);
-    return goes_on;
-}
-
-void hak_os_each_char(const char *path, hak_os_take_t take, void *context) {
-    chars_t chars = {take, context};
-    each_piece(open_to_read(path), take_chars, &chars);
-}
-
-/* ---- Making ------------------------------------------------------------------------ */
-
-enum { FLAGS = O_WRONLY | O_CREAT | O_NONBLOCK | O_CLOEXEC | O_NOCTTY };
-
-static int open_file(const char *path, int flags) {
-    return (int)syscall(SYS_openat, AT_FDCWD, path, flags, 0600);
-}
-
-/* True when every user may write to the directory of a path, or the directory is unknown. */
-static bool is_in_public_folder(char *path) {
-    struct stat status;
-    char *slash = hak_last_in(path, '/'), first = slash ? slash[1] : 0;
-    if (slash) slash[1] = 0; /* restored below; the stack may be too small for a copy */
-    bool is_public = stat(slash ? path : ".", &status) != 0 || (status.st_mode & S_IWOTH) != 0;
-    if (slash) slash[1] = first;
-    return is_public;
-}
-
-/* Follows a symbolic link unless every user may write to its directory: in /tmp another user may
- * have made it. */
-static int open_unless_public_link(char *path, int flags) {
-    int file = open_file(path, flags | O_NOFOLLOW);
-    if (file >= 0 || errno != ELOOP) return file;
-    if (!is_in_public_folder(path)) return open_file(path, flags);
-    errno = ELOOP;
-    return -1;
-}
-
-/* The error number for a file that another user has made, or for one of ours of which another user may have made a
- * second name; else 0. */
-static int error_of_others(const struct stat *status) {
-    if (S_ISCHR(status->st_mode)) return 0;
-    if (status->st_uid != (uid_t)syscall(SYS_geteuid)) return EPERM;
-    return S_ISREG(status->st_mode) && status->st_nlink > 1 ? ELOOP : 0;
-}
-
-/* Checks an open file, and truncates it if it is a regular file and `truncates` is set. Returns 0,
- * or the error number that says why no report can be written to it. */
-static int prepare(int file, char *path, bool truncates) {
-    struct stat status;
-    if (fstat(file, &status) != 0) return errno;
-    const int wrong = error_of_others(&status);
-    if (HAK_UNLIKELY(wrong != 0) && is_in_public_folder(path)) return wrong;
-    if (S_ISREG(status.st_mode))
-        return !truncates || syscall(SYS_ftruncate, file, (off_t)0) == 0 ? 0 : errno;
-    return S_ISCHR(status.st_mode) || S_ISFIFO(status.st_mode) ? 0 : EINVAL;
-}
-
-static HAK_BEHIND int make_file(char *path, int flags, int *error) {
-    HAK_KEEP_ERRNO();
-    int file = open_unless_public_link(path, flags);
-    *error = file < 0 ? errno : prepare(file, path, !(flags & O_APPEND));
-    if (file < 0 || !*error) return file;
-    syscall(SYS_close, file);
-    return -1;
-}
-
-int hak_os_create(char *path, int *error) { return make_file(path, FLAGS, error); }
-
-int hak_os_append(char *path, int *error) { return make_file(path, FLAGS | O_APPEND, error); }
-
-void hak_os_close(int file) {
-    HAK_KEEP_ERRNO();
-    syscall(SYS_close, file);
 }
 
 /* ---- Names ------------------------------------------------------------------------- */

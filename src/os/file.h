@@ -30,36 +30,12 @@ void hak_os_write_stderr(const char *text, size_t size);
  * without a reader gives EPIPE and no signal. */
 bool hak_os_write(int file, const char *text, size_t size, int *error);
 
-/* Creates or truncates a file that only its owner may read and write; or opens a terminal, another
- * character device, or a FIFO that has a reader. -1 on failure, with *error: ELOOP is a link in a
- * directory that every user may write to, symbolic or hard, EPERM may be a file or FIFO of another
- * user there, ENXIO a FIFO without a reader. Never waits.
- * `path` is changed during the call and restored. */
-int hak_os_create(char *path, int *error);
-void hak_os_close(int file);
-
-/* As hak_os_create, but keeps the contents of a file and appends to them. */
-int hak_os_append(char *path, int *error);
-
 /* Stores a file's name in `path`, cut to `size` bytes with its 0, each %p in it replaced by the
  * number of the process. Returns its length. */
 size_t hak_os_expand(const char *name, char *path, size_t size);
 
 /* The text of an error number of these functions. */
 const char *hak_os_reason(int error);
-
-/* Opens a file of the calling thread in /proc, for instance its maps; -1 on failure. /proc/self would be wrong: once
- * main has ended by pthread_exit, its files describe a dead thread, which has no mappings or files. errno may
- * change. */
-int hak_os_open_own(const char *name);
-
-/* Both read a small file without allocating. The first reads a file of the calling thread in /proc (hak_os_open_own),
- * and calls `take` for each piece; the second calls it for each character. They stop when it returns false; no call
- * when the file cannot be opened. errno may change. */
-typedef bool (*hak_os_take_piece_t)(const char *piece, size_t size, void *context);
-void hak_os_each_own_piece(const char *name, hak_os_take_piece_t take, void *context);
-typedef bool (*hak_os_take_t)(char c, void *context);
-void hak_os_each_char(const char *path, hak_os_take_t take, void *context);
 
 /* Duplicates stderr, with a number from HAK_OS_OWN_FILES on; -1 on failure. */
 int hak_os_copy_stderr(void);

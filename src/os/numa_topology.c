@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "os/cpu.h"
-#include "os/file.h"
+#include "os/open_files.h"
 #include "os/gate.h"
 #include "os/os.h"
 

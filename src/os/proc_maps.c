@@ -8,7 +8,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "os/file.h"
+#include "os/open_files.h"
 #include "os/os.h"
 
 /* Bits of an entry of pagemap: present or swapped out; of a file or shared. */
@@ -143,6 +143,6 @@ bool hak_maps_each_word(uintptr_t start, uintptr_t end, hak_maps_words_t visit, 
             start = next;
         }
     }
-    if (file >= 0) syscall(SYS_close, file);
+    if (file >= 0) hak_os_close(file);
     return told;
 }

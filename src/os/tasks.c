@@ -4,7 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "os/file.h"
+#include "os/open_files.h"
 
 /* Fields of proc_pid_stat(5), counted from the end of the name, since a name may have blanks. The state is field 1. */
 enum { STATE = 1, THREADS = 18, CODE = 50, DIGIT_END = 10 };

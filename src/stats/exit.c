@@ -4,6 +4,8 @@
 
 #include "options/options.h"
 #include "os/file.h"
+#include "os/gate.h"
+#include "os/open_files.h"
 #include "stats/collect.h"
 #include "stats/report.h"
 #include "stats/text.h"
@@ -21,9 +23,12 @@ static char path[PATH_SIZE] HAK_APART; /* of the report's file */
 static char chunk[HAK_OUT_CHUNK] HAK_APART;
 
 void hak_stats_prepare(void) {
-    if (hak_exchange_acq_rel(&is_prepared, true)) return; /* partner: another thread's */
-    stderr_copy = hak_os_copy_stderr();
-    stderr_at_start = hak_os_file_id(STDERR);
+    hak_gate_enter(); /* the child of a fork has all of it, or makes its own */
+    if (!hak_exchange_acq_rel(&is_prepared, true)) { /* partner: another thread's */
+        stderr_copy = hak_os_copy_stderr();
+        stderr_at_start = hak_os_file_id(STDERR);
+    }
+    hak_gate_leave();
 }
 
 HAK_BEHIND void hak_stats_forsake(void) {

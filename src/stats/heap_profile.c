@@ -12,7 +12,7 @@
 
 #include "cache/sampler.h"
 #include "options/options.h"
-#include "os/file.h"
+#include "os/open_files.h"
 #include "os/module.h"
 #include "os/os.h"
 #include "profile/peak.h"

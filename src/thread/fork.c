@@ -30,6 +30,7 @@
 #include "cache/cache.h"
 #include "os/gate.h"
 #include "os/lock.h"
+#include "os/open_files.h"
 #include "os/os.h"
 #include "os/program.h"
 #include "thread/purge_trigger.h"
@@ -86,6 +87,7 @@ static void after_fork_child(void) {
     hak_lock_reset(&hak_snapshot_lock);
     hak_verify_forget();
     hak_gate_reset();
+    hak_open_files_close_lost();
     hak_purge_forget();
     hak_helper_forget();
     hak_thread_forget_others();

@@ -92,6 +92,7 @@ GROUPS = {
     ),
     "commit": ("src/commit/commit.c", ["tests/interleave/commit.c"], []),
     "dyn": ("src/classes/*.[ch]", ["tests/interleave/dyn.c"], []),
+    "open_files": ("src/os/open_files.[ch]", ["tests/interleave/open_files.c"], []),
     "clock": ("src/os/clock.c", ["tests/interleave/clock.c"], []),
     # A CPU on which a read-modify-write is no fence.
     "note": (

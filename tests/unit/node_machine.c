@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "os/file.h"
+#include "os/open_files.h"
 #include "unit.h"
 
 char machine_root[64];
