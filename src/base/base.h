@@ -42,7 +42,9 @@
  * reads lie among the variables, whose pages are resident anyway. */
 #define HAK_COMMON __attribute__((section(".text.startup")))
 /* NEXT: code that most long-lived processes run follows COMMON (src/CMakeLists.txt). BEHIND: code
- * that hardly any process runs comes last. */
+ * that hardly any process runs comes last. OPTIONAL: code that runs where an option is set, or the hardened
+ * profile, lies together (optional.ld). */
+#define HAK_OPTIONAL __attribute__((noinline, section(".text.optional")))
 #define HAK_NEXT __attribute__((noinline, section(".text.0next")))
 #define HAK_BEHIND __attribute__((noinline, section(".text.zz_behind")))
 #define HAK_NEAR __attribute__((section(".data.near")))

@@ -213,7 +213,7 @@ HAK_NEXT void hak_os_zero(void *addr, size_t size) {
     }
 }
 
-HAK_BEHIND bool hak_os_guard(void *addr, size_t size) {
+HAK_OPTIONAL bool hak_os_guard(void *addr, size_t size) {
     static _Atomic bool unknown; /* an older kernel does not know the call and is not asked again */
     if (hak_load_relaxed(&unknown)) return false;
     HAK_KEEP_ERRNO();
@@ -244,7 +244,7 @@ HAK_COMMON uint64_t hak_os_start_random(void) {
     return mixed;
 }
 
-HAK_BEHIND uint64_t hak_os_random(void) {
+HAK_OPTIONAL uint64_t hak_os_random(void) {
     HAK_KEEP_ERRNO();
     uint64_t number;
     struct timespec now = {0, 0};

@@ -68,7 +68,7 @@ static HAK_BEHIND void ask_again(hak_superslab_t *super) {
 
 static _Atomic(hak_purge_pages_watcher_t) purge_watcher;
 
-HAK_BEHIND void hak_pool_set_purge_watcher(hak_purge_pages_watcher_t watcher) {
+HAK_OPTIONAL void hak_pool_set_purge_watcher(hak_purge_pages_watcher_t watcher) {
     hak_store_release(&purge_watcher, watcher); /* partner: tell_watcher */
 }
 

@@ -371,8 +371,8 @@ void hak_region_set_class(const hak_unit_t *slab, unsigned count, unsigned class
         hak_store_relaxed(&entries[i], (uint16_t)(class_index << HAK_MAGAZINE_SHIFT));
 }
 
-HAK_BEHIND void hak_region_each_superslab(void (*visit)(hak_superslab_t *super, void *context),
-                                          void *context) {
+HAK_OPTIONAL void hak_region_each_superslab(void (*visit)(hak_superslab_t *super, void *context),
+                                            void *context) {
     size_t count = hak_load_acquire(&region.carved);
     for (size_t i = 0; i < count; i++)
         if (is_mapped(i)) visit(&region.supers[i], context);

@@ -105,7 +105,7 @@ HAK_BEHIND bool hak_slab_moves(hak_unit_t *slab, unsigned class_index) {
 
 static _Atomic(hak_slab_watcher_t) slab_watcher HAK_READ_OFTEN;
 
-HAK_BEHIND void hak_slab_set_watcher(hak_slab_watcher_t watcher) {
+HAK_OPTIONAL void hak_slab_set_watcher(hak_slab_watcher_t watcher) {
     hak_store_release(&slab_watcher, watcher); /* partner: hak_slab_make */
 }
 

@@ -6,7 +6,9 @@ faults.
 What all processes run lies together at the beginning of the library (src/CMakeLists.txt), and the
 library at a multiple of what the kernel maps around a fault, so one such stretch has to be enough.
 What most processes run that live for longer or have large blocks comes next: a second stretch is
-enough for them. They do need it, which shows that this test sees it.
+enough for them. They do need it, which shows that this test sees it. What reads the options, and the
+hardened path, lies together as well (src/optional.ld): a small process that runs hardened has one more
+stretch for it, and the second one.
 
 A file that came by large writes lies in the page cache in large pieces, which are mapped whole: so
 it is a copy that is loaded. A loader that maps at any page (musl's, glibc's before 2.35) needs two
@@ -63,9 +65,9 @@ def resident_code(pid, library):
     return kib, start % STRETCH == 0
 
 
-def code_kib(library, command):
+def code_kib(library, command, **options):
     """Of a process that has answered a first line and waits for more."""
-    environment = {"LD_PRELOAD": library, "PYTHONMALLOC": "malloc"}
+    environment = {"LD_PRELOAD": library, "PYTHONMALLOC": "malloc", **options}
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0,
                           env=environment) as process:
         process.stdin.write(b"x\n")
@@ -91,15 +93,18 @@ def main():
         copy_by_pages(sys.argv[1], library)
         small, aligned = code_kib(library, SMALL)
         long, _ = code_kib(library, LONG)
+        hardened, _ = code_kib(library, SMALL, HAKMEM_PROFILE="HARDENED")
         more = mean_faults({"LD_PRELOAD": library}) - mean_faults({})
-    print(f"code in memory: {small} KiB in a small process, {long} KiB in one that lives longer; "
-          f"{more:.1f} page faults more in `true`")
+    print(f"code in memory: {small} KiB in a small process, {long} KiB in one that lives longer, "
+          f"{hardened} KiB in a hardened small one; {more:.1f} page faults more in `true`")
     if not aligned:
         limit += STRETCH // 1024
     if small > limit:
         harness.fail(f"{small} KiB in a small process, {limit} allowed")
     if long > limit + STRETCH // 1024:
         harness.fail(f"{long} KiB in one that lives longer, {limit + STRETCH // 1024} allowed")
+    if hardened > limit + 2 * STRETCH // 1024:
+        harness.fail(f"{hardened} KiB in a hardened small process, {limit + 2 * STRETCH // 1024} allowed")
     if aligned and more > MORE_FAULTS:
         harness.fail(f"{more:.1f} page faults more in `true`, {MORE_FAULTS} allowed")
     if aligned and long <= small:
