@@ -17,6 +17,7 @@
 #include "large/large.h"
 #include "large/user_heap_huge.h"
 #include "live_stats/live.h"
+#include "os/os.h"
 #include "profile/samples.h"
 #include "shard/flush.h"
 #include "thread/purge_trigger.h"
@@ -25,9 +26,11 @@
 void hak_hardened_start(void) {
     hak_hardened_switch_on();
     hak_cache_t *cache = hak_cache_own();
-    if (!cache) return;
-    hak_cache_flush_all(cache); /* blocks that the loader has freed before */
-    hak_cache_reset(cache);
+    if (cache) {
+        hak_cache_flush_all(cache); /* blocks that the loader has freed before */
+        hak_cache_reset(cache);
+    }
+    hak_hardened.knows_old = hak_os_is_single_threaded() && hak_state_note_old();
 }
 
 /* ---- the thread's quarantine ---- */

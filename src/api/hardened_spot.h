@@ -1,6 +1,7 @@
 /* hardened_spot.h: the block of a size class that starts at an address, on the hardened path. */
 #pragma once
 
+#include "hardened/hardened.h"
 #include "hardened/state.h"
 #include "region/region.h"
 
@@ -34,9 +35,10 @@ HAK_FAST_PATH bool hak_spot_find_used(const void *pointer, hak_spot_t *spot) {
     return hak_spot_find(pointer, spot) && HAK_LIKELY(hak_state_is_used(spot->word));
 }
 
-/* True for a block of a class that is not free but has no state: it was allocated before the hardened path was switched
- * on. A block that was never handed out has no state either, but is free. */
+/* True for a block of a class that was allocated before the hardened path was switched on: it is OLD, or, where nothing
+ * is OLD, it has no state but is not free. */
 HAK_FAST_PATH bool hak_spot_is_old(const void *pointer, const hak_spot_t *spot) {
+    if (hak_hardened.knows_old) return spot->word == HAK_STATE_OLD;
     return hak_state_of(spot->word) == HAK_STATE_NEVER &&
            hak_state_is_taken(hak_unit_of(pointer), spot->info, spot->index);
 }

@@ -33,6 +33,7 @@ typedef struct {
     bool match;                /* CHECK_MISMATCH */
     bool guard;                /* GUARD_LARGE */
     bool empty;                /* GUARD_EMPTY */
+    bool knows_old;            /* the blocks from before the path are OLD: see state.h */
     uint32_t guard_units;      /* GUARD_UNITS */
     uint32_t quarantine;       /* QUARANTINE, as a power of two or 0 */
     uint32_t quarantine_mask;  /* quarantine - 1, or 0 */

@@ -88,7 +88,8 @@ static bool make_list(hak_free_list_t *list, unsigned class_index) {
     return true;
 }
 
-/* Writes to the page of a CLEAN block, since a page that is read first costs two faults; *touched is the last such page.
+/* Writes to the page of a block of a clean unit that is NEVER, since a page that is read first costs two faults; *touched
+ * is the last such page.
  * What lies there stays: somebody may have written to the block, which no call has returned yet. */
 static void touch(char *block, uintptr_t *touched) {
     enum { PAGE_SHIFT = 12 };
@@ -110,7 +111,9 @@ static unsigned take(unsigned home, unsigned class_index, unsigned want, hak_ent
     size_t size = info->size;
     bool looks = hak_hardened.check_freed && size <= HAK_SMALL_MAX;
     _Atomic uint32_t *words = NULL;
-    size_t unit = 0; /* of `words` and `first`; blocks of a slab come one after the other */
+    bool clean = false;
+    size_t unit =
+        0; /* of the words, `first` and `clean`; blocks of a slab lie one behind the other */
     uintptr_t touched = 0;
     for (unsigned i = 1; i <= taken; i++) {
         char *block = top[i];
@@ -118,6 +121,7 @@ static unsigned take(unsigned home, unsigned class_index, unsigned want, hak_ent
             unit = (uintptr_t)block >> HAK_UNIT_SHIFT;
             words = hak_state_make(hak_state_unit(block), info);
             first = hak_first_offset((uintptr_t)block, info);
+            clean = hak_state_is_clean(hak_state_unit(block));
         }
         if (HAK_UNLIKELY(!words)) {
             hak_shard_flush(home, class_index, &top[i], 1);
@@ -126,8 +130,9 @@ static unsigned take(unsigned home, unsigned class_index, unsigned want, hak_ent
         uint32_t offset = (uint16_t)((uintptr_t)block - first);
         _Atomic uint32_t *at = &words[hak_block_index(offset, reciprocal)];
         const uint32_t word = hak_load_relaxed(at);
-        if (word == HAK_STATE_CLEAN) touch(block, &touched);
-        bool known = looks && (word == HAK_STATE_FREE || word == HAK_STATE_CLEAN ||
+        const bool untouched = clean && word == HAK_STATE_NEVER;
+        if (untouched) touch(block, &touched);
+        bool known = looks && (word == HAK_STATE_FREE || untouched ||
                                hak_is_zero(block, size, &hak_hardened.wide));
         hak_store_relaxed(at, known ? HAK_STATE_FREE : HAK_STATE_FRESH);
         *to++ = (hak_entry_t){block, at};

@@ -13,12 +13,15 @@ hak_states_t *hak_state_tables(hak_superslab_t *super) {
     return hak_once_make(&super->states, sizeof *states, NULL);
 }
 
+static hak_superslab_t *superslab_of(size_t unit) {
+    return (hak_superslab_t *)(hak_map.supers +
+                               (unit >> hak_map.super_shift) * sizeof(hak_superslab_t));
+}
+
 _Atomic uint32_t *hak_state_make(size_t unit, const hak_class_t *info) {
     _Atomic uint32_t *made = hak_state_word(unit, info, 0);
     if (HAK_LIKELY(made != NULL)) return made;
-    hak_superslab_t *super = (hak_superslab_t *)(hak_map.supers + (unit >> hak_map.super_shift) *
-                                                                      sizeof(hak_superslab_t));
-    hak_states_t *states = hak_state_tables(super);
+    hak_states_t *states = hak_state_tables(superslab_of(unit));
     if (!states) return NULL;
     _Atomic uint32_t *words = hak_once_make(&states->words[hak_state_place(unit)][info->level],
                                             capacities[info->level] * sizeof(uint32_t), NULL);
@@ -37,16 +40,58 @@ bool hak_state_is_taken(const hak_unit_t *slab, const hak_class_t *info, uint32_
     return !(hak_load_relaxed(word) & bit) && !(hak_load_relaxed(&remote[at]) & bit);
 }
 
+bool hak_state_is_clean(size_t unit) {
+    const hak_states_t *states =
+        hak_load_acquire(&superslab_of(unit)->states); /* partner: hak_once_make */
+    return states && hak_load_relaxed(&states->clean) >> hak_state_place(unit) & 1;
+}
+
+/* The bits of other units of the superslab may change meanwhile. False without memory for the tables. */
+static bool set_clean(size_t unit, bool clean) {
+    const uint32_t bit = (uint32_t)1 << hak_state_place(unit);
+    hak_states_t *states = hak_state_tables(superslab_of(unit));
+    if (!states) return false;
+    if (clean)
+        atomic_fetch_or_explicit(&states->clean, bit, memory_order_relaxed);
+    else
+        atomic_fetch_and_explicit(&states->clean, ~bit, memory_order_relaxed);
+    return true;
+}
+
 void hak_state_renew(const hak_unit_t *slab, unsigned class_index) {
     const hak_class_t *info = &hak_classes[class_index];
-    const bool clean = slab->zeroed && info->size <= HAK_SMALL_MAX; /* others are not compared */
     const size_t unit = hak_state_unit(slab->base);
-    _Atomic uint32_t *words = clean ? hak_state_make(unit, info) : hak_state_word(unit, info, 0);
+    bool clean = slab->zeroed && info->size <= HAK_SMALL_MAX; /* larger blocks are not compared */
+    clean &= set_clean(unit, clean);
+    _Atomic uint32_t *words = hak_state_word(unit, info, 0);
     for (unsigned i = 0; words && i < info->count; i++)
-        if (clean)
-            hak_store_relaxed(&words[i], HAK_STATE_CLEAN);
-        else if (hak_load_relaxed(&words[i]) != HAK_STATE_NEVER)
-            hak_store_relaxed(&words[i], HAK_STATE_FRESH);
+        if (hak_load_relaxed(&words[i]) != HAK_STATE_NEVER)
+            hak_store_relaxed(&words[i], clean ? HAK_STATE_NEVER : HAK_STATE_FRESH);
+}
+
+static bool note_old_of(const hak_unit_t *slab, unsigned class_index) {
+    const hak_class_t *info = &hak_classes[class_index];
+    for (unsigned i = 0; i < info->count; i++) {
+        if (!hak_state_is_taken(slab, info, i)) continue;
+        _Atomic uint32_t *words = hak_state_make(hak_state_unit(slab->base), info);
+        if (!words) return false;
+        hak_store_relaxed(&words[i], HAK_STATE_OLD);
+    }
+    return true;
+}
+
+static void note_old_in(hak_superslab_t *super, void *done) {
+    for (unsigned i = 0; i < hak_superslab_units(); i++) {
+        const uint16_t owner = hak_load_relaxed(&super->units[i].owner);
+        if (hak_owner_is_bin(owner) && !note_old_of(&super->units[i], hak_owner_class(owner)))
+            *(bool *)done = false;
+    }
+}
+
+bool hak_state_note_old(void) {
+    bool done = true;
+    hak_region_each_superslab(note_old_in, &done);
+    return done;
 }
 
 /* Arrays below a page stay. */

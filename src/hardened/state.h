@@ -2,8 +2,8 @@
  *
  *   word = requested size << 4 | origin << 2 | state
  *
- *   NEVER  the hardened path has not had the block yet; a thread that has not seen yet that the path is
- *          on may have taken it. With a size other than 0 (CLEAN), its slab was zero when it was made
+ *   NEVER  the hardened path has not had the block yet. With a size other than 0 (OLD), it was in use when the path
+ *          was switched on
  *   FREE   in a free list, in a quarantine or in its slab. With a size other than 0 (FRESH), its
  *          contents were unknown when it came from its slab
  *   USED   the program has it
@@ -23,8 +23,15 @@
  *
  * A block that goes back to its slab keeps its word. If freed blocks are zeroed, FREE without a size means that the
  * block was zero then: a write to it since is found when malloc returns it again. A unit that becomes a slab anew may
- * hold anything. So before another thread knows the slab, its words become CLEAN if its blocks are small and the unit
- * is zero, perhaps without pages; otherwise its words that are not NEVER become FRESH (hak_state_renew).
+ * hold anything. So before another thread knows the slab (hak_state_renew), its words become NEVER if its blocks are
+ * small and the unit is zero, perhaps without pages; otherwise its words that are not NEVER become FRESH. The unit's bit
+ * in `clean` tells the two apart: no word is written for it, since most small processes use a part of their slabs.
+ *
+ * OLD BLOCKS. If the process has one thread when the path is switched on, the blocks in use at that time become OLD
+ * (hak_state_note_old), and only these may be freed from NEVER. Otherwise a thread may allocate without the path until it
+ * sees that the path is on, so each NEVER block that its slab has handed out counts as one from before.
+ *  - Rejected: this rule for all processes. A wrong free of a block that another thread is just taking from a shard
+ *    would pass for that of an old block. The block would be back in its slab, and the other thread would have it, too.
  *
  * PROTOCOL. The thread that takes a block from a shard makes it FREE; the thread that gives it to
  * the program makes it USED, before the program has the address. A free begins with a
@@ -58,7 +65,7 @@ enum {
     HAK_STATE_LEVELS = 3,
     HAK_STATE_NO_LEVEL = HAK_STATE_LEVELS, /* no unit has words there */
     HAK_STATE_FRESH = HAK_STATE_FREE | 1 << HAK_SIZE_SHIFT,
-    HAK_STATE_CLEAN = HAK_STATE_NEVER | 1 << HAK_SIZE_SHIFT,
+    HAK_STATE_OLD = HAK_STATE_NEVER | 2 << HAK_SIZE_SHIFT,
     HAK_STATE_NEAR =
         1 << 16, /* units, of nearly 4 GiB of heap; 2 MiB of addresses for their pointers */
 };
@@ -69,7 +76,10 @@ typedef struct hak_states {
     hak_state_array_t words[HAK_SUPERSLAB_UNITS_MAX][HAK_STATE_NO_LEVEL + 1];
     _Atomic uint64_t large[HAK_SUPERSLAB_UNITS_MAX]; /* atomic; of the large block that begins in
                                                         the unit: big.h */
+    _Atomic uint32_t
+        clean; /* a bit for each unit, constant while it is a slab: its blocks that are NEVER are zero */
 } hak_states_t;
+_Static_assert(HAK_SUPERSLAB_UNITS_MAX <= 32, "the bits of a superslab are in a word");
 
 HAK_FAST_PATH uint32_t hak_state_used(size_t size, hak_origin_t origin) {
     return (uint32_t)(size << HAK_SIZE_SHIFT | (unsigned)origin << HAK_ORIGIN_SHIFT |
@@ -108,6 +118,12 @@ hak_states_t *hak_state_tables(hak_superslab_t *super);
 /* The words of the blocks of a slab; makes them if there are none. NULL without memory. `unit` counts from the map's
  * first one. */
 _Atomic uint32_t *hak_state_make(size_t unit, const hak_class_t *info);
+
+/* True if a unit's bit in `clean` is set. */
+bool hak_state_is_clean(size_t unit);
+
+/* Makes the blocks in use OLD. The process has one thread. False without memory. */
+bool hak_state_note_old(void);
 
 /* The watcher of new slabs (shard/bin.h): sets the words of a slab's blocks (see above). */
 void hak_state_renew(const hak_unit_t *slab, unsigned class_index);

@@ -6,6 +6,7 @@
  *   state --broken    the sources were broken on purpose: some scenario must fail */
 #include "hardened/state.h"
 
+#include "api/hardened_spot.h"
 #include "explore.h"
 #include "hardened/big.h"
 #include "hardened/canary.h"
@@ -19,7 +20,7 @@
 #include "scenarios.h"
 #include "trace.h"
 
-enum { RECORDS = 2, ROOM = 1280, ONE = 3, OTHER = 4, UNIT = 5, SIZE = 40 };
+enum { RECORDS = 2, ROOM = 1408, ONE = 3, OTHER = 4, UNIT = 5, SIZE = 40 };
 
 static struct {
     hak_superslab_t super;
@@ -65,6 +66,10 @@ hak_hardened_t hak_hardened = {.on = true, .canary = true, .secret = 1, .factor 
 hak_class_t hak_classes[HAK_CLASS_LIMIT] = {[1] = {.size = sizeof shared.block, .count = 1}};
 static hak_unit_t units[UNIT + 1] = {[UNIT] = {.owner = 1, .base = shared.block}};
 
+hak_unit_t *hak_region_unit_of(const void *block) {
+    explore_fail("%p is looked for elsewhere", block);
+}
+
 void hak_region_each_superslab(void (*visit)(hak_superslab_t *super, void *context),
                                void *context) {
     visit(&shared.super, context);
@@ -104,6 +109,9 @@ bool hak_os_purge(void *addr, size_t size) {
     return true;
 }
 
+/* Of the slab: the only block is free, and nobody has freed it from afar. */
+static uint64_t bitmap[2];
+
 /* ---- Blocks of a class ----------------------------------------------------------------------- */
 
 static void prepare(void) {
@@ -114,6 +122,12 @@ static void prepare(void) {
     for (unsigned i = 0; i < HAK_STATE_LEVELS; i++)
         atomic_store_explicit(&near_arrays[UNIT][i], NULL, memory_order_relaxed);
     hak_map.super_shift = 4;
+    hak_map.units = (uintptr_t)units;
+    hak_map.unit_end = UNIT + 1;
+    hak_hardened.knows_old = true;
+    units[UNIT - 1].base = shared.block - HAK_UNIT_SIZE;
+    units[UNIT].bits = bitmap;
+    units[UNIT].zeroed = units[UNIT - 1].zeroed = true;
     hak_map.supers = (uintptr_t)&shared.super;
     hak_map.entries = (void *)(shared.block - UNIT * HAK_UNIT_SIZE);
     atomic_store_explicit(&shared.damaged, 0, memory_order_relaxed);
@@ -176,21 +190,51 @@ static void free_late(void) {
     if (hak_state_claim(at, &word)) hak_add_relaxed(&shared.freed, 1);
 }
 
-/* A block that was allocated before the path was on. */
+/* The only block of the slab was allocated before the path was on. */
 static void prepare_old(void) {
     prepare();
-    EXPLORE_CHECK(hak_state_make(UNIT, &info) != NULL, "no word");
+    units[UNIT - 1].owner = 0;
+    bitmap[0] = 0;
+    EXPLORE_CHECK(hak_state_note_old(), "no word");
 }
 static void free_old(void) {
-    _Atomic uint32_t *at = hak_state_word(UNIT, &info, ONE);
-    const uint32_t word = hak_load_relaxed(at);
-    if (hak_state_of(word) == HAK_STATE_NEVER && hak_state_claim_old(at, word))
+    const hak_class_t *row = &hak_classes[1];
+    hak_spot_t spot = {.info = row, .class_index = 1, .at = hak_state_word(UNIT, row, 0)};
+    spot.word = hak_load_relaxed(spot.at);
+    if (hak_spot_is_old(shared.block, &spot) && hak_state_claim_old(spot.at, spot.word))
         hak_add_relaxed(&shared.freed, 1);
 }
 static void old_is_freed_once(void) {
-    uint32_t word = hak_load_relaxed(hak_state_word(UNIT, &info, ONE));
+    uint32_t word = hak_load_relaxed(hak_state_word(UNIT, &hak_classes[1], 0));
     EXPLORE_CHECK(shared.freed == 1, "an old block is freed %u times", shared.freed);
     EXPLORE_CHECK(word == HAK_STATE_FRESH, "an old block that is freed is in state %#x", word);
+}
+
+/* The block is free in its slab; the words are there. Another thread frees it by mistake while a thread takes it from
+ * the shard, as in hardened/quarantine.c. */
+static void prepare_free(void) {
+    prepare();
+    bitmap[0] = 1;
+    EXPLORE_CHECK(hak_state_make(UNIT, &hak_classes[1]) != NULL, "no word");
+}
+static void take_from_shard(void) {
+    _Atomic uint32_t *at = hak_state_word(UNIT, &hak_classes[1], 0);
+    hak_store_relaxed((_Atomic uint64_t *)(void *)bitmap, 0);
+    hak_load_relaxed(at);
+    hak_store_relaxed(at, HAK_STATE_FREE);
+}
+static void the_mistake_frees_nothing(void) {
+    EXPLORE_CHECK(shared.freed == 0, "a block in hand is freed");
+}
+
+/* Two slabs of a superslab are made, both of zero memory. */
+static void renew_one(void) { hak_state_renew(&units[UNIT], 1); }
+static void renew_other(void) { hak_state_renew(&units[UNIT - 1], 1); }
+static void both_are_clean(void) {
+    EXPLORE_CHECK(hak_state_is_clean(UNIT) && hak_state_is_clean(UNIT - 1), "a slab is not clean");
+    units[UNIT].zeroed = false;
+    renew_one();
+    EXPLORE_CHECK(!hak_state_is_clean(UNIT) && hak_state_is_clean(UNIT - 1), "a slab is clean");
 }
 
 static void freed_once(void) {
@@ -320,6 +364,11 @@ static const explore_scenario_t scenarios[] = {
      {free_one, resize_one, free_one},
      CHECKED(freed_once)},
     {"two frees of an old block", prepare_old, {free_old, free_old}, CHECKED(old_is_freed_once)},
+    {"a wrong free beside a take",
+     prepare_free,
+     {take_from_shard, free_old},
+     CHECKED(the_mistake_frees_nothing)},
+    {"two slabs of a superslab", prepare, {renew_one, renew_other}, CHECKED(both_are_clean)},
     {"a late free beside a unit whose pages go",
      prepare_freed,
      {free_late, purge_and_give},
@@ -356,6 +405,7 @@ int main(int argc, char **argv) {
     memory_track(&shared, sizeof shared);
     memory_track(&range, sizeof range);
     memory_track(used, sizeof used);
+    memory_track(bitmap, sizeof bitmap);
     memory_track(near_arrays, sizeof near_arrays);
     trace_holds(near_arrays, sizeof near_arrays, "hak_state_near()[]");
     for (unsigned i = 0; i < RECORDS; i++) {
