@@ -13,10 +13,12 @@
 #include "shard/shard.h"
 
 enum {
-    ROOM_MAX = 128,         /* entries of a new free list; blocks that move at once */
+    ROOM_FIRST = 32,        /* entries of a new free list, at most */
+    BYTES_FIRST = 8 * 1024, /* of blocks in it, unless that is too few */
+    ROOM_MAX = 128, /* entries of one that has been refilled some times; blocks that move at once */
     ROOM_MOST = 2048,       /* entries of one that has grown */
     ROOM_LEAST = 4,         /* the same for large blocks */
-    ROOM_BYTES = 32 * 1024, /* of blocks in a free list, unless that is too few */
+    ROOM_BYTES = 32 * 1024, /* the same of its blocks */
     LOW_PART = 4,           /* a refill is due at this part of a free list */
     MANY_SLOW = 3,          /* slow calls of one kind, besides the first */
 };
@@ -32,10 +34,15 @@ static hak_rest_t nothing(hak_quarantine_t *quarantine) {
     return (hak_rest_t){{NULL, NULL}, &quarantine->lists[0]};
 }
 
-/* Entries that a new free list has room for. */
-static unsigned room_of(const hak_free_list_t *list) {
-    size_t room = hak_min(ROOM_BYTES / list->size, ROOM_MAX);
+/* Entries for so many bytes of blocks. */
+static unsigned room_for(const hak_free_list_t *list, size_t bytes, size_t most) {
+    size_t room = hak_min(bytes / list->size, most);
     return (unsigned)hak_ceil_pow2(hak_max(room, ROOM_LEAST));
+}
+
+/* Entries that a free list has room for after its first calls. */
+static unsigned usual_room(const hak_free_list_t *list) {
+    return room_for(list, ROOM_BYTES, ROOM_MAX);
 }
 
 hak_quarantine_t *hak_quarantine_make(hak_cache_t *cache) {
@@ -65,11 +72,18 @@ static bool resize(hak_free_list_t *list, unsigned room) {
     list->entries = entries;
     list->room = (uint16_t)room;
     list->light_room = hak_free_list_is_light(list) ? list->room : 0;
+    if (room <= usual_room(list)) list->low = (uint16_t)(hak_hardened.random ? room / LOW_PART : 0);
     return true;
+}
+
+/* Doubles a free list that is shorter than usual. */
+static bool grow_to_usual(hak_free_list_t *list) {
+    return list->room < usual_room(list) && resize(list, list->room * 2u);
 }
 
 /* Notes a slow call of malloc, or of free, for which a free list may grow. */
 static void grow(hak_quarantine_t *quarantine, hak_free_list_t *list, bool overflow) {
+    if (grow_to_usual(list)) return;
     const unsigned before = list->slow / 2u, factor = before < MANY_SLOW ? 2 : 4;
     const bool turned = (list->slow & 1) != overflow;
     list->slow = (uint8_t)(overflow + 2 * (turned ? 0 : hak_min(before + 1, MANY_SLOW)));
@@ -82,10 +96,7 @@ static void grow(hak_quarantine_t *quarantine, hak_free_list_t *list, bool overf
 
 static bool make_list(hak_free_list_t *list, unsigned class_index) {
     describe(list, &hak_classes[class_index]); /* the dynamic class has its numbers by now */
-    unsigned room = room_of(list);
-    if (!resize(list, room)) return false;
-    list->low = (uint16_t)(hak_hardened.random ? room / LOW_PART : 0);
-    return true;
+    return resize(list, room_for(list, BYTES_FIRST, ROOM_FIRST));
 }
 
 /* Writes to the page of a block of a clean unit that is NEVER, since a page that is read first costs two faults; *touched
@@ -163,9 +174,11 @@ hak_entry_t hak_quarantine_refill(hak_quarantine_t *quarantine, unsigned home,
                                   unsigned class_index) {
     const hak_entry_t none = {NULL, NULL};
     hak_free_list_t *list = &quarantine->lists[class_index];
-    if (!list->entries && !make_list(list, class_index)) return none;
+    if (list->entries)
+        grow(quarantine, list, false);
+    else if (!make_list(list, class_index))
+        return none;
     if (hak_guard_unit_is_due(&quarantine->random)) make_guard_unit(home);
-    grow(quarantine, list, false);
     unsigned count = list->count, want = (unsigned)hak_min((list->room - count) / 2u, ROOM_MAX);
     unsigned end = count + take(home, class_index, want, list->entries + count);
     if (hak_hardened.random) shuffle(&quarantine->random, list->entries, count, end);

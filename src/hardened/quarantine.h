@@ -15,10 +15,11 @@
  * a choice. A block that free has zeroed is compared with zero when malloc returns it, or when it
  * goes back to the shard.
  *
- * A free list begins with room for a few blocks. It doubles when a slow call of free follows one of
- * malloc, or the other way round: a larger list would have avoided both. If several slow calls of one
- * kind came before, it grows fourfold, which would have avoided more of them. Together the free lists
- * of a thread grow by no more bytes than its cache may have in other profiles.
+ * A free list begins with room for a few blocks, and takes few from its shard, so a class of which a program
+ * has few blocks costs a page. It doubles with each of the next slow calls until it has its usual room. Then it
+ * doubles when a slow call of free follows one of malloc, or the other way round: a larger list would have
+ * avoided both. If several slow calls of one kind came before, it grows fourfold, which would have avoided more
+ * of them. Together the free lists of a thread grow by no more bytes than its cache may have in other profiles.
  *
  * LIGHT CLASSES. A class is light if QUARANTINE blocks of it fit into five eighths of QUARANTINE_BYTES.
  * Light blocks need no count of bytes: `bytes` counts the other blocks, which may have the rest.
