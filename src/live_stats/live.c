@@ -7,7 +7,8 @@
  * child that was made without fork handlers (clone, vfork) is recognised by its process number before
  * anything is written. If it shares the memory of its parent, it refreshes the parent's page: they have
  * one heap. If it has a copy, it makes a page of its own, and leaves the mapping of the parent's where it
- * is.
+ * is. On a kernel that cannot tell the two apart (os/own_word.h), it does neither: each child of vfork would leave a page
+ * behind in its parent, and the parent would then make another one.
  *
  * The file is kept open only for its name in /proc/PID/fd. The process writes through the mapping,
  * so the program may close the file, and another file may get its number; a reader then needs the right
@@ -61,6 +62,7 @@ static void note_maker(unsigned pid) {
 static bool make_page(void) {
     unsigned pid = hak_os_process_id();
     if (has_page(pid)) return true;
+    if (HAK_UNLIKELY(page_file.addr && !own_word)) return false; /* see FORK */
     if (refused || !hak_gate_try_enter()) return false;
     note_maker(pid);
     places_due_ms = 0;
