@@ -111,9 +111,14 @@ static void leave(void) {
     if (HAK_UNLIKELY(!hak_cas_release(&owner, &own, 0))) is_left_behind = false;
 }
 
+/* False in a piece that a fork has left behind. It takes no notes and lowers no sum: another owner does, and both may do
+ * the same work. */
+static bool is_owner(void) { return HAK_LIKELY(hak_load_relaxed(&owner) == hak_os_thread()); }
+
 /* Subtracts work that is done from a sum of what is due. So the sum is right at any time, also in the child of a fork
- * whose owner stayed behind. It stops at 0: a piece that a fork left behind and another owner may do the same work. */
+ * whose owner stayed behind. It stops at 0, in case a fork comes between. */
 static void lower(_Atomic uint32_t *sum, size_t done) {
+    if (!is_owner()) return;
     uint32_t now = hak_load_relaxed(sum);
     while (!hak_cas_weak_release(sum, &now, now - (uint32_t)hak_min(done, now))) continue;
 }
@@ -183,7 +188,7 @@ static uint32_t take_notes(void) {
 
 /* Serves the notes. Notes again what exceeds the budget. */
 static void do_noted(work_t *work, int64_t delay_ms, hak_budget_t *budget) {
-    uint32_t notes = take_notes();
+    uint32_t notes = is_owner() ? take_notes() : 0;
     if (notes & HAK_NOTE_PRESSURE) begin_pass(work, 0, HAK_SPARSE_SPARE);
     if (HAK_UNLIKELY(delay_ms < 0)) {
         forget_what_is_due();
@@ -375,7 +380,7 @@ HAK_COMMON void hak_purge_look(size_t size, bool is_free) {
 /* Serves the notes, and ends a pass that is in a hurry. By the owner. */
 static void settle(work_t *work) {
     int64_t delay_ms = hak_option(HAK_OPTION_PURGE_DELAY_MS);
-    for (hak_budget_t budget = of_a_long_piece; hak_load_relaxed(&hak_budget_notes);
+    for (hak_budget_t budget = of_a_long_piece; hak_load_relaxed(&hak_budget_notes) && is_owner();
          budget = of_a_long_piece)
         do_noted(work, delay_ms, &budget);
     if (!hak_load_relaxed(&has_hurry)) return;

@@ -160,6 +160,13 @@ static void the_handler_forks_in_a_purge_and_does_not_come_back(void **state) {
 
 /* What is due stays due in the child: the owner may be another thread, which the child does not have. */
 static bool forks_in_growth, forks_in_visit;
+static bool pays_in_handler;
+static _Atomic uint32_t *more; /* what becomes due in the child then */
+
+static void *settle_too(void *unused) {
+    hak_purge_settle();
+    return unused;
+}
 
 static void fork_while_due(_Atomic uint32_t *sum, uint32_t note, const char *what) {
     forks_in_growth &= sum != &hak_shard_grown;
@@ -170,6 +177,15 @@ static void fork_while_due(_Atomic uint32_t *sum, uint32_t note, const char *wha
     CHECK(hak_load_relaxed(sum) >= 3, "of 3 %s that are due the child knows %u", what,
           hak_load_relaxed(sum));
     CHECK(hak_load_relaxed(&hak_budget_notes) & note, "nobody in the child is told of %s", what);
+    if (!pays_in_handler) return;
+    /* Another owner does the work, then more is due: what was left behind is not done for that. */
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, settle_too, NULL) == 0, "no thread");
+    pthread_join(thread, NULL);
+    CHECK(hak_load_relaxed(sum) == 0, "%u %s are still due", hak_load_relaxed(sum), what);
+    more = sum;
+    hak_store_relaxed(sum, 5);
+    hak_budget_note(note);
 }
 
 size_t __real_hak_shard_purge_grown(size_t bytes, hak_budget_t *budget);
@@ -186,8 +202,7 @@ size_t __wrap_hak_shard_visit(hak_budget_t *budget) {
     return __real_hak_shard_visit(budget);
 }
 
-static void a_child_knows_what_is_due(void **state) {
-    (void)state;
+static void fork_while_much_is_due(void) {
 #ifdef __SANITIZE_THREAD__
     skip(); /* it allows no threads in such a child */
 #endif
@@ -199,14 +214,28 @@ static void a_child_knows_what_is_due(void **state) {
     hak_purge_settle();
     assert_false(forks_in_growth);
     assert_false(forks_in_visit);
-    if (is_child) {
-        hak_purge_settle(); /* the piece that was left behind has ended */
+    if (is_child) { /* the piece that was left behind has ended */
+        CHECK(!more || hak_load_relaxed(more) == 5, "of 5 that are due the child knows %u",
+              hak_load_relaxed(more));
+        hak_purge_settle();
         CHECK(hak_load_relaxed(&hak_shard_grown) == 0, "%u units are still due",
               hak_load_relaxed(&hak_shard_grown));
         CHECK(hak_verify() == 0, "violations");
         _exit(0);
     }
     end_other();
+}
+
+static void a_child_knows_what_is_due(void **state) {
+    (void)state;
+    fork_while_much_is_due();
+}
+
+static void what_was_left_behind_pays_for_nothing_new(void **state) {
+    (void)state;
+    pays_in_handler = true;
+    fork_while_much_is_due();
+    pays_in_handler = false;
 }
 
 /* ---- A fork in the midst of a report ---------------------------------------------------------------- */
@@ -354,6 +383,7 @@ int main(void) {
         cmocka_unit_test(the_handler_forks_while_its_thread_purges),
         cmocka_unit_test(the_handler_forks_in_a_purge_and_does_not_come_back),
         cmocka_unit_test(a_child_knows_what_is_due),
+        cmocka_unit_test(what_was_left_behind_pays_for_nothing_new),
         cmocka_unit_test(the_handler_forks_while_its_thread_reports),
         cmocka_unit_test(the_handler_forks_while_its_thread_collects),
         cmocka_unit_test(the_handler_forks_while_a_fork_handler_reports),
