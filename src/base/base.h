@@ -285,6 +285,22 @@ HAK_FAST_PATH bool hak_is_equal_16(const void *p, uint16_t value) {
     atomic_compare_exchange_weak_explicit((p), (expected), (v), memory_order_release, \
                                           memory_order_relaxed)
 
+/* Replaces *p, a pointer that only this thread and its signal handlers access, if it is *expected; else stores what it is
+ * there. A handler comes before or after an instruction, so on x86-64 one without a bus lock will do. */
+#if defined(__x86_64__) && !HAKMEM_NO_ASM && !defined(__SANITIZE_THREAD__)
+#define hak_cas_own(p, expected, value)                                  \
+    ({                                                                   \
+        bool done_;                                                      \
+        __asm__ volatile("cmpxchgq %3, %1"                               \
+                         : "=@ccz"(done_), "+m"(*(p)), "+a"(*(expected)) \
+                         : "r"(value)                                    \
+                         : "memory");                                    \
+        done_;                                                           \
+    })
+#else
+#define hak_cas_own(p, expected, value) atomic_compare_exchange_strong((p), (expected), (value))
+#endif
+
 /* Adds to a counter that one thread at a time writes (its owner, or the holder of its lock)
  * and that any thread may read. */
 #define HAK_ADD_OWNED(p, n) hak_store_relaxed((p), hak_load_relaxed(p) + (n))

@@ -47,7 +47,9 @@ static bool make_stack(hak_depot_t *depot, unsigned cpu, unsigned class_index) {
 
 /* The depot of a class and a CPU; NULL without memory. */
 static hak_depot_t *open_on(unsigned cpu, unsigned class_index) {
-    hak_depot_t *row = hak_lazy_table_open(&rows, cpu, NULL, HAK_CLASS_LIMIT * sizeof(hak_depot_t));
+    hak_depot_t *row = hak_depot_row(cpu);
+    if (HAK_UNLIKELY(!row))
+        row = hak_lazy_table_open(&rows, cpu, NULL, HAK_CLASS_LIMIT * sizeof(hak_depot_t));
     return row ? &row[class_index] : NULL;
 }
 
@@ -62,7 +64,7 @@ HAK_BEHIND size_t hak_depot_put(unsigned cpu, unsigned class_index, void *const 
         hak_store_relaxed(&depot->count, (uint32_t)(held + kept));
         depot->is_used = true;
     }
-    hak_lock_release(&depot->lock);
+    hak_lock_release_tried(&depot->lock);
     return kept;
 }
 
@@ -75,25 +77,44 @@ static size_t take(hak_depot_t *depot, void **top, size_t want) {
     return taken;
 }
 
-/* *is_held: there are blocks, but another thread has the lock. */
-static HAK_BEHIND size_t take_on(unsigned cpu, unsigned class_index, void **top, size_t want,
-                                 bool *is_held) {
+/* The depot of a class and a CPU; NULL if it has no block. */
+static hak_depot_t *filled_on(unsigned cpu, unsigned class_index) {
     hak_depot_t *row = hak_depot_row(cpu);
     hak_depot_t *depot = row ? &row[class_index] : NULL;
-    *is_held = false;
-    if (!depot || !hak_load_relaxed(&depot->count)) return 0;
-    *is_held = !hak_lock_try(&depot->lock);
-    if (*is_held) return 0;
-    size_t taken = take(depot, top, want);
+    return depot && hak_load_relaxed(&depot->count) ? depot : NULL;
+}
+
+/* Blocks have been taken. Lock held. */
+static void note_taken(hak_depot_t *depot, size_t taken) {
     HAK_ADD_OWNED(&depot->taken, taken);
     depot->is_used = true;
-    hak_lock_release(&depot->lock);
-    return taken;
 }
 
 HAK_BEHIND size_t hak_depot_take(unsigned cpu, unsigned class_index, void **top, size_t want) {
-    bool is_held;
-    return take_on(cpu, class_index, top, want, &is_held);
+    hak_depot_t *depot = filled_on(cpu, class_index);
+    if (!depot || !hak_lock_try(&depot->lock)) return 0;
+    size_t taken = take(depot, top, want);
+    note_taken(depot, taken);
+    hak_lock_release_tried(&depot->lock);
+    return taken;
+}
+
+/* Takes one block; NULL if there is none. *is_held: there are blocks, but another thread has the lock. Inside the gate. */
+HAK_FAST_PATH void *take_one(unsigned cpu, unsigned class_index, bool *is_held) {
+    hak_depot_t *depot = filled_on(cpu, class_index);
+    void *block = NULL;
+    *is_held = false;
+    if (!depot) return NULL;
+    *is_held = !hak_lock_try_apart(&depot->lock);
+    if (*is_held) return NULL;
+    const uint32_t held = hak_load_relaxed(&depot->count);
+    if (HAK_LIKELY(held > 0)) {
+        block = depot->blocks[held - 1];
+        hak_store_relaxed(&depot->count, held - 1);
+        note_taken(depot, 1);
+    }
+    hak_lock_release_tried_apart(&depot->lock);
+    return block;
 }
 
 HAK_BEHIND unsigned hak_depot_shard(void) { return hak_shard_open(hak_shard_here()); }
@@ -135,11 +156,11 @@ HAK_FAST_PATH void begin(moved_t *moved) { moved->twice.bits = moved->bad = 0; }
 static HAK_BEHIND void *get_on(unsigned cpu, unsigned class_index, moved_t *moved) {
     void **const blocks = moved->blocks;
     bool is_held;
-    size_t taken = take_on(cpu, class_index, blocks, 1, &is_held);
-    if (HAK_WAY_FOUND(HAK_WAY_REFILL_DEPOT, (unsigned)taken)) return blocks[1];
+    void *const one = take_one(cpu, class_index, &is_held);
+    if (HAK_WAY_FOUND(HAK_WAY_REFILL_DEPOT, one != NULL)) return one;
     const unsigned home = hak_shard_open(cpu);
     const unsigned want = is_held ? 1 : part_of(class_index, REFILL_PART);
-    taken = hak_shard_take_inside(home, class_index, want, blocks, &moved->twice);
+    const size_t taken = hak_shard_take_inside(home, class_index, want, blocks, &moved->twice);
     if (!taken) return NULL;
     void *const block = blocks[taken];
     const size_t more = taken - 1,
@@ -207,9 +228,9 @@ static HAK_BEHIND bool give_on(unsigned cpu, unsigned class_index, void *block, 
     size_t count = 1;
     moved->blocks[0] = block;
     hak_depot_t *depot = open_on(cpu, class_index);
-    if (depot && hak_lock_try(&depot->lock)) {
+    if (depot && hak_lock_try_apart(&depot->lock)) {
         const bool is_new = put_one(depot, cpu, class_index, moved->blocks, &count);
-        hak_lock_release(&depot->lock);
+        hak_lock_release_tried_apart(&depot->lock);
         if (HAK_UNLIKELY(!is_new)) return false;
     }
     if (count) give_to_shard(moved, hak_shard_open(cpu), class_index, moved->blocks, count);
@@ -239,7 +260,7 @@ static bool sweep(const hak_walk_t *walk, hak_depot_t *depot, unsigned most, boo
     if (locked) {
         if (all || !depot->is_used) *taken = (unsigned)take(depot, moved.blocks, most);
         depot->is_used = false;
-        hak_lock_release(&depot->lock);
+        hak_lock_release_tried(&depot->lock);
     }
     if (*taken) {
         const unsigned home = hak_shard_open(walk->shard % hak_shard_homes());

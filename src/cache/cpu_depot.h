@@ -10,9 +10,10 @@
  * slab and no bitmap is read, and a block of another shard causes no remote free. Depots are open while the
  * share is small and there are more threads than CPUs; otherwise no thread makes or visits one.
  *
- * PROTOCOL. A depot's lock protects its stack. The lock is only tried: a thread that finds it held goes to the shard.
- * So no thread waits for a thread that lost its CPU while it held the lock, except a sweep of all depots, up to a
- * second. The number of the CPU is a hint: a thread that migrates in the meantime uses another CPU's depot once.
+ * PROTOCOL. A depot's lock protects its stack. The lock is only tried: a thread that finds it held goes to the shard. So
+ * none sleeps for it, a store releases it, and no thread waits for one that lost its CPU while it held the lock, except a
+ * sweep of all depots, up to a second. The number of the CPU is a hint: a thread that migrates in the meantime uses another
+ * CPU's depot once.
  *
  *   put     the flusher owns the blocks until it has stored `count`, then the depot owns them
  *   take    the depot owns them until `count` is stored, then the taker

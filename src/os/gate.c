@@ -49,7 +49,7 @@ static hak_gate_post_t *crowd_at(unsigned number) {
                                  : &other_crowds[number - FIRST_CROWDS].post;
 }
 
-static hak_gate_post_t *crowd_of(unsigned cpu) {
+HAK_FAST_PATH hak_gate_post_t *crowd_of(unsigned cpu) {
     const unsigned number = cpu % CROWDS;
     _Atomic uint64_t *word = &hak_gate.crowds[number / 64];
     const uint64_t bit = (uint64_t)1 << number % 64;
@@ -72,7 +72,7 @@ HAK_FAST_PATH bool is_crowd(const hak_gate_post_t *post) {
 
 uint32_t hak_gate_process(void) { return hak_load_relaxed(&hak_gate.generation) + 1; }
 
-static bool is_closed(void) {
+HAK_FAST_PATH bool is_closed(void) {
     return HAK_UNLIKELY(atomic_load(&hak_gate.state) & CLOSED); /* partner: close */
 }
 
@@ -109,7 +109,9 @@ HAK_FAST_PATH void unnote_at(hak_gate_post_t *post) {
     hak_gate_thread.leaving++; /* a handler that forks must not wait for this thread for ever */
     atomic_signal_fence(memory_order_seq_cst);
     const uint32_t seen = hak_load_relaxed(&post->inside);
-    if (atomic_exchange(&hak_gate_thread.noted_at, NULL)) uncount(post, seen);
+    hak_gate_post_t *noted = hak_load_relaxed(&hak_gate_thread.noted_at);
+    while (noted && !hak_cas_own(&hak_gate_thread.noted_at, &noted, NULL)) continue;
+    if (noted) uncount(post, seen);
     atomic_signal_fence(memory_order_seq_cst);
     hak_gate_thread.leaving--;
 }
@@ -137,19 +139,18 @@ static HAK_BEHIND void wait_outside(hak_gate_post_t *post) {
     hak_gate_thread.depth = depth;
 }
 
-static bool may_pass(void) { return HAK_LIKELY(!is_closed()) || hak_gate_is_mine(); }
+HAK_FAST_PATH bool may_pass(void) { return HAK_LIKELY(!is_closed()) || hak_gate_is_mine(); }
 
 /* The thread may be noted already, perhaps at another crowd: by a signal handler, or by the code
  * that the handler interrupted. */
-static bool enter_crowd(hak_gate_post_t *crowd, bool waits) {
+HAK_FAST_PATH bool enter_crowd(hak_gate_post_t *crowd, bool waits) {
     for (;;) {
         for (; !may_pass(); wait_outside(NULL)) /* see hak_gate_reset */
             if (!waits) return false;
         hak_gate_post_t *none = NULL;
         const uint32_t seen = atomic_fetch_add(&crowd->inside, 1); /* partner: close */
         const bool passes = may_pass();
-        if (!passes || !atomic_compare_exchange_strong(&hak_gate_thread.noted_at, &none, crowd))
-            uncount(crowd, seen);
+        if (!passes || !hak_cas_own(&hak_gate_thread.noted_at, &none, crowd)) uncount(crowd, seen);
         if (passes) return true;
     }
 }
@@ -184,10 +185,14 @@ HAK_OUT_OF_LINE void hak_gate_note(void) {
     if (HAK_UNLIKELY(!note_quickly())) enter(this_post(), true);
 }
 
-HAK_NEXT void hak_gate_enter_on(unsigned cpu) {
+HAK_BEHIND void hak_gate_enter_on(unsigned cpu) {
     hak_gate_thread.depth++;
     if (hak_load_relaxed(&hak_gate_thread.noted_at) || note_quickly()) return;
-    enter(hak_gate_thread.post ? hak_gate_thread.post : crowd_of(cpu), true);
+    hak_gate_post_t *own = hak_gate_thread.post;
+    if (HAK_UNLIKELY(own != NULL))
+        enter(own, true);
+    else
+        enter_crowd(crowd_of(cpu), true);
 }
 
 HAK_OUT_OF_LINE void hak_gate_unnote(void) {

@@ -77,6 +77,18 @@ HAK_FAST_PATH void hak_lock_release(hak_lock_t *lock) {
     hak_gate_leave();
 }
 
+/* Releases a lock that all threads only try: none sleeps until it is free, so a store will do. The first is apart from the
+ * gate, or inside it all the time. */
+HAK_FAST_PATH void hak_lock_release_tried_apart(hak_lock_t *lock) {
+    hak_lock_rank_release(lock);
+    hak_store_release(&lock->state, 0); /* partner: hak_lock_take_free */
+}
+
+HAK_FAST_PATH void hak_lock_release_tried(hak_lock_t *lock) {
+    hak_lock_release_tried_apart(lock);
+    hak_gate_leave();
+}
+
 /* For a caller that is inside the gate from before it acquires the lock until after it has released it. */
 HAK_FAST_PATH void hak_lock_acquire_inside(hak_lock_t *lock) { hak_lock_acquire_apart(lock); }
 HAK_FAST_PATH void hak_lock_release_inside(hak_lock_t *lock) { hak_lock_release_apart(lock); }
