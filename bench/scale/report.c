@@ -68,24 +68,33 @@ static void print_line(const detail_t *detail) {
     printf("]}");
 }
 
-static int by_transfers(const void *a, const void *b) {
-    const detail_t *x = *(detail_t *const *)a, *y = *(detail_t *const *)b;
-    if (x->transfers != y->transfers) return x->transfers < y->transfers ? 1 : -1;
-    return x->line < y->line ? -1 : x->line > y->line;
+static bool comes_before(const detail_t *a, const detail_t *b) {
+    if (a->transfers != b->transfers) return a->transfers > b->transfers;
+    return a->line < b->line;
 }
 
+/* Inserts a line among the first `count` ones; returns how many there are now. */
+static size_t insert_line(const detail_t **first, size_t count, const detail_t *detail) {
+    size_t at = count < LINES_MOST ? count : LINES_MOST - 1;
+    if (count == LINES_MOST && !comes_before(detail, first[at])) return count;
+    for (; at > 0 && comes_before(detail, first[at - 1]); at--) first[at] = first[at - 1];
+    first[at] = detail;
+    return count < LINES_MOST ? count + 1 : count;
+}
+
+/* Allocates nothing, as qsort would: a helper thread of the allocator may have stopped for ever while it held a lock. */
 static void print_lines(void) {
-    size_t count = 0;
-    for (detail_t *detail = lines_all(); detail; detail = detail->next) count++;
-    const detail_t **all = scale_map(sizeof *all * (count + 1));
-    count = 0;
-    for (detail_t *detail = lines_all(); detail; detail = detail->next)
-        if (detail->transfers) all[count++] = detail;
-    qsort(all, count, sizeof *all, by_transfers);
-    printf("\"shared_lines\":%zu,\"lines\":[", count);
-    for (size_t i = 0; i < count && i < LINES_MOST; i++) {
+    static const detail_t *first[LINES_MOST];
+    size_t shared = 0, count = 0;
+    for (const detail_t *detail = lines_all(); detail; detail = detail->next) {
+        if (!detail->transfers) continue;
+        shared++;
+        count = insert_line(first, count, detail);
+    }
+    printf("\"shared_lines\":%zu,\"lines\":[", shared);
+    for (size_t i = 0; i < count; i++) {
         printf("%s\n", i ? "," : "");
-        print_line(all[i]);
+        print_line(first[i]);
     }
     printf("]");
 }
