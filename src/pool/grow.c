@@ -9,15 +9,13 @@
 #include "pool/pool.h"
 #include "region/thp.h"
 
-size_t hak_pool_large_units;
-
 enum {
     MIXED_PART = 8,    /* a heap is mixed if large heaps have more than this part of the units */
     MIXED_LEAST = 256, /* other units that such a heap needs before they get huge pages */
 };
 
 bool hak_pool_is_mixed(void) {
-    return hak_pool_large_units > hak_pool_superslabs() * hak_superslab_units() / MIXED_PART;
+    return hak_pool_stats.large_units > hak_pool_superslabs() * hak_superslab_units() / MIXED_PART;
 }
 
 /* True when, in superslabs that do not belong to large heaps, slabs whose blocks fill them use at least 7 of 8 units:
@@ -26,9 +24,10 @@ bool hak_pool_is_mixed(void) {
  * these superslabs must have 16 MiB or more, as region.c requires of every heap. False under a LIMIT, or near a
  * LIMIT_SOFT, which a huge page could exceed. Under THP=2 it does not matter how many units are used. Under the lock. */
 static bool is_dense(void) {
-    size_t own = hak_pool_superslabs() * hak_superslab_units() - hak_pool_large_units;
+    size_t large = hak_pool_stats.large_units;
+    size_t own = hak_pool_superslabs() * hak_superslab_units() - large;
     size_t used = hak_load_relaxed(&hak_pool_stats.used_units);
-    size_t others = hak_pool_large_units + hak_load_relaxed(&hak_pool_stats.ragged_units) +
+    size_t others = large + hak_load_relaxed(&hak_pool_stats.ragged_units) +
                     hak_load_relaxed(&hak_pool_stats.first_units) +
                     hak_load_relaxed(&hak_pool_stats.stocks) * (HAK_MAP_LINE_UNITS / 2);
     if (own < MIXED_LEAST && hak_pool_is_mixed()) return false;

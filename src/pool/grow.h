@@ -3,9 +3,6 @@
 
 #include "region/superslab.h"
 
-/* Units that large heaps own; the pool does not know how many are in use. */
-extern size_t hak_pool_large_units;
-
 /* Adds a superslab from the region to the free ones. Under SS_PREFAULT=2 all its pages are made
  * first; then all of it is charged, and dirty. */
 void hak_pool_enter(hak_superslab_t *super);

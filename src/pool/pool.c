@@ -337,7 +337,7 @@ static void hand_over(hak_superslab_t *super) {
     if (hak_has_nodes()) place(super, hak_bit_count(super->dirty));
     hak_lists_set_free(super, 0);
     super->large = true;
-    hak_pool_large_units += hak_superslab_units();
+    hak_pool_stats.large_units += hak_superslab_units();
     if (!super->dirty && hak_pool_is_mixed()) hak_region_refuse_huge(super);
 }
 
@@ -464,7 +464,7 @@ HAK_NEXT hak_superslab_t *hak_pool_take_superslabs(unsigned least, unsigned most
 HAK_NEXT void hak_pool_give_superslab(hak_superslab_t *super) {
     HAK_HOLD(&hak_pool_lock);
     super->large = false;
-    hak_pool_large_units -= hak_superslab_units();
+    hak_pool_stats.large_units -= hak_superslab_units();
     hak_lists_add_free(super, hak_all_units());
     if (super->dirty) hak_lists_append_dirty(super);
     hak_pool_add(-(size_t)hak_superslab_units(), hak_lists_dirty_count(super));

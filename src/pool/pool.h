@@ -18,13 +18,14 @@
 #include "pool/purge_budget.h"
 #include "region/region.h"
 
-/* Takes and gives of units write the first line only. */
+/* Takes and gives of units or superslabs write the first line only. */
 typedef struct {
     _Atomic uint64_t stage2; /* units served from a superslab that existed */
     _Atomic size_t used_units;
     _Atomic size_t dirty_units;   /* free units that still have pages */
     _Atomic uint64_t near_units;  /* taken with pages on the caller's node, of several nodes */
     _Atomic uint64_t far_units;   /* the same on another node */
+    size_t large_units;           /* pool lock; that large heaps own, in use or not */
     _Atomic uint32_t slab_events; /* slabs taken and given in the present epoch (purge.c) */
     _Atomic uint64_t stage3       /* new superslabs, those mapped again included */
         HAK_ALIGNED(HAK_LINE);
