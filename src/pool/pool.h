@@ -45,11 +45,11 @@ typedef struct {
 
 extern hak_pool_stats_t hak_pool_stats;
 
-/* The same for slow calls, which ask at each refill: in a line that is written only when the figures have
+/* The same for slow calls, which ask at each refill: in lines that are written only when the figures have
  * changed by a part (lists.h). Exact while they are small. */
 typedef struct {
-    _Atomic uint32_t used_units; /* modulo 2^32 */
-    _Atomic bool has_dirty;      /* some free units have pages */
+    _Atomic uint32_t used_units;                  /* modulo 2^32 */
+    _Atomic bool has_dirty HAK_ALIGNED(HAK_LINE); /* some free units have pages */
     _Atomic bool has_much_dirty; /* more than one for every HAK_ABOUT_PART in use */
 } hak_pool_about_t;
 
