@@ -50,11 +50,12 @@
 #include "pool/purge_budget.h"
 
 /* Any thread reads them. What changes with every block has a cache line of its own, and so has what changes with system
- * calls only. */
+ * calls only; requests and frees read the bytes, but not the numbers of calls. */
 typedef struct {
     _Atomic size_t kept_bytes; /* freed, with their pages */
     HAK_ALIGNED(HAK_LINE)
-    _Atomic size_t held_bytes;                /* kept, in use, or in hand */
+    _Atomic size_t held_bytes; /* kept, in use, or in hand */
+    HAK_ALIGNED(HAK_LINE)
     _Atomic uint64_t mapped, grown, unmapped; /* mappings made, kept ones lengthened, given back */
     _Atomic uint64_t moved; /* pieces whose pages have come to the end of a longer block */
     HAK_ALIGNED(HAK_LINE)
