@@ -26,19 +26,18 @@ typedef struct {
     hak_lock_t lock;
     uint16_t full;   /* lock; caches that wait with blocks, and those of ending threads that will */
     uint16_t ending; /* lock; the latter */
-    _Atomic unsigned threads; /* atomic; from their choice of the group on */
-    _Atomic unsigned told;    /* atomic; the group's part of the process's count; TELLING while that
-                                 changes */
-    _Atomic(hak_cache_t *)
-        empty; /* written under the lock, as the next two; a stack of caches that wait
-                                       without blocks: there may be very many */
+    _Atomic(hak_cache_t *) empty; /* written under the lock, as the next two; a stack of caches that
+                                     wait without blocks: there may be very many */
     _Atomic unsigned homes[SHARDS]; /* threads at home in each shard */
     _Atomic(hak_cache_t *)
         holding[SHARDS] HAK_ALIGNED(HAK_LINE); /* stacks of those that wait with blocks,
                                        by the CPU that their last thread ended on */
+    /* In a line that waiting for the lock does not move. */
+    _Atomic unsigned threads HAK_ALIGNED(HAK_LINE); /* atomic; from their choice of the group on */
+    _Atomic unsigned told; /* atomic; the part of `threads` in the process's count, or TELLING */
 } HAK_ALIGNED(HAK_LINE) group_t;
 
-_Static_assert(sizeof(group_t) == (size_t)2 * HAK_LINE, "a start or an end moves two lines");
+_Static_assert(sizeof(group_t) == (size_t)3 * HAK_LINE, "a start or an end moves three lines");
 
 static group_t first HAK_OWN_LINE; /* small processes have no other */
 static group_t others[GROUPS - 1] HAK_APART;

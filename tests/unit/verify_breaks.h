@@ -197,13 +197,15 @@ static void chunk(void) {
 }
 
 static void waiting_tid(void) { world.waiting->tid = 1; }
-/* The beginning of group_t (thread/home_group.c). */
+/* As group_t (thread/home_group.c). */
 typedef struct {
     hak_lock_t lock;
-    unsigned full, ending, threads;
+    uint16_t full, ending;
     void *empty;
     unsigned homes[8];
     _Alignas(HAK_LINE) void *holding[8];
+    _Alignas(HAK_LINE) unsigned threads;
+    unsigned told;
 } group_t;
 static group_t *first_group(void) { return find_static("home_group.c", "first", sizeof(group_t)); }
 
