@@ -20,8 +20,8 @@ enum {
     SAVED_PART = 32,          /* it must also save this part of what the blocks take */
     WASTED_MOST = 8,          /* no class wastes more than this part of a block */
     SAME_LOOKS = 2,           /* looks in a row that must find the same size best */
-    FEW_SHARDS = 4, /* with more, CPUs take the counts' cache lines from each other too often: */
-    NOTED_PART = 8, /* then a thread counts one of NOTED_PART samples */
+    FEW_SHARDS = 4,  /* with more, CPUs take the counts' cache lines from each other too often: */
+    NOTED_PART = 32, /* then each of several threads counts one of NOTED_PART samples */
 };
 
 static struct {
@@ -96,7 +96,9 @@ static void note(unsigned class_index, size_t size) {
 }
 
 /* The first sample of a thread counts, so that short threads count, too. Threads without a cache allocate little. */
-static HAK_BEHIND bool is_skipped(uint8_t *own) { return !own || (*own)++ % NOTED_PART != 0; }
+static HAK_BEHIND bool is_skipped(uint8_t *own) {
+    return !hak_os_is_single_threaded() && (!own || (*own)++ % NOTED_PART != 0);
+}
 
 void hak_dyn_size_note(unsigned class_index, size_t size, uint8_t *own) {
     if (hak_option(HAK_OPTION_MID_DYN1) != HAK_DYN1_AUTO || hak_dyn_size()) return;
