@@ -20,8 +20,13 @@ enum { SHARDS = 8, GROUPS = HAK_SHARDS_MAX / SHARDS, TELLING = INT_MAX };
  * begun, and a thread whose home is another CPU's shard stays there. */
 enum { SLACK = 2 * SHARDS };
 
-/* threads = sum over `homes`, while no thread starts; threads <= told, and threads > told / 2 unless both
- * are 0. */
+/* A stack of caches that wait with blocks. Starts and ends on one CPU mostly use that of the CPU. */
+typedef struct {
+    _Atomic(hak_cache_t *) newest HAK_ALIGNED(HAK_LINE);
+} holding_t;
+
+/* threads = sum over `homes`, while no thread starts; threads <= told, and threads > told / fall_part
+ * unless both are 0. */
 typedef struct {
     hak_lock_t lock;
     uint16_t full;   /* lock; caches that wait with blocks, and those of ending threads that will */
@@ -29,15 +34,14 @@ typedef struct {
     _Atomic(hak_cache_t *) empty; /* written under the lock, as the next two; a stack of caches that
                                      wait without blocks: there may be very many */
     _Atomic unsigned homes[SHARDS]; /* threads at home in each shard */
-    _Atomic(hak_cache_t *)
-        holding[SHARDS] HAK_ALIGNED(HAK_LINE); /* stacks of those that wait with blocks,
-                                       by the CPU that their last thread ended on */
+    holding_t holding[SHARDS];      /* by the CPU that the last thread ended on */
     /* In a line that waiting for the lock does not move. */
     _Atomic unsigned threads HAK_ALIGNED(HAK_LINE); /* atomic; from their choice of the group on */
     _Atomic unsigned told; /* atomic; the part of `threads` in the process's count, or TELLING */
 } HAK_ALIGNED(HAK_LINE) group_t;
 
-_Static_assert(sizeof(group_t) == (size_t)3 * HAK_LINE, "a start or an end moves three lines");
+_Static_assert(sizeof(group_t) == (size_t)(2 + SHARDS) * HAK_LINE,
+               "a start or an end moves three lines");
 
 static group_t first HAK_OWN_LINE; /* small processes have no other */
 static group_t others[GROUPS - 1] HAK_APART;
@@ -55,11 +59,16 @@ static unsigned homes_in(unsigned number, unsigned count) {
 
 /* ---- Counts ---------------------------------------------------------------------------------- */
 
+/* A group tells a fall to a half; on a large machine those behind the first one tell only a fall to a quarter. There a
+ * thread for each CPU that starts another one and ends makes the group swing between one thread and two for each CPU,
+ * and each tale moves a line that all groups read. */
+HAK_FAST_PATH unsigned fall_part(const group_t *group) { return group == &first ? 2 : 4; }
+
 /* `all`: tells each difference. */
 static void tell(group_t *group, bool all) {
     for (;;) {
         unsigned told = atomic_load(&group->told), now = atomic_load(&group->threads);
-        if (all ? now == told : now <= told && (now > told / 2 || !told)) return;
+        if (all ? now == told : now <= told && (now > told / fall_part(group) || !told)) return;
         if (told == TELLING || !atomic_compare_exchange_strong(&group->told, &told, TELLING))
             return; /* T2 */
         now = atomic_load(&group->threads);
@@ -85,7 +94,7 @@ void hak_group_tell_all(void) {
 static void count_full(group_t *group) {
     group->full = group->ending;
     for (unsigned i = 0; i < SHARDS; i++)
-        for (const hak_cache_t *cache = hak_load_relaxed(&group->holding[i]); cache;
+        for (const hak_cache_t *cache = hak_load_relaxed(&group->holding[i].newest); cache;
              cache = cache->next_waiting)
             group->full++;
 }
@@ -98,7 +107,7 @@ static void settle(group_t *group, uint32_t process) {
 
 /* The stack of caches that hold blocks and were last used on a CPU of the group, or else were at home in `shard`. */
 static _Atomic(hak_cache_t *) *holding_of(group_t *group, unsigned cpu, unsigned shard) {
-    return &group->holding[(group_of(cpu) == group ? cpu : shard) % SHARDS];
+    return &group->holding[(group_of(cpu) == group ? cpu : shard) % SHARDS].newest;
 }
 
 /* Lock held. */
@@ -126,13 +135,13 @@ static hak_cache_t *pop(group_t *group, _Atomic(hak_cache_t *) *stack) {
 static HAK_OUT_OF_LINE hak_cache_t *pop_holding(group_t *group, unsigned cpu, unsigned cpus) {
     hak_cache_t *cache = NULL;
     for (unsigned i = 0; i < cpus && !cache; i++)
-        cache = pop(group, &group->holding[(cpu + i) % SHARDS]);
+        cache = pop(group, &group->holding[(cpu + i) % SHARDS].newest);
     return cache;
 }
 
 static bool has_holding(const group_t *group) {
     for (unsigned i = 0; i < SHARDS; i++)
-        if (hak_load_relaxed(&group->holding[i])) return true;
+        if (hak_load_relaxed(&group->holding[i].newest)) return true;
     return false;
 }
 
@@ -444,7 +453,8 @@ static void check_full(hak_check_t *check, const group_t *group) {
     const uint32_t process = hak_gate_process();
     size_t count = group->ending;
     for (unsigned i = 0; i < SHARDS; i++)
-        count += check_stack(check, group, hak_load_relaxed(&group->holding[i]), true, group->full);
+        count += check_stack(check, group, hak_load_relaxed(&group->holding[i].newest), true,
+                             group->full);
     const uint16_t full = group->full;
     if (HAK_UNLIKELY(process != hak_gate_process())) return;
     hak_check_equal(check, "thread list", group,

@@ -21,8 +21,8 @@
  *           released, and the cache waits there. From then on it may serve another thread. Before it takes
  *           that lock, the thread takes the cache out of the table of places (A3 of silent_exit.h)
  *   tell    After each change of its number of threads, the group tells the process (cache_budget.h) if there are
- *           more than it told last, or half as many: where more than two threads of a group start and end
- *           all the time, no line of the process moves.
+ *           more than it told last, or half as many (a quarter, in other groups than the first): where more
+ *           than two threads of a group start and end all the time, no line of the process moves.
  *     T1    change the number
  *     T2    if there is something to report: replace the reported number by TELLING. If another thread was
  *           faster, that thread does the rest

@@ -260,7 +260,7 @@ MUTANTS = [
      r"hak_thread_add\(now - told\);\s*atomic_store\(&group->told, now\);",
      r"hak_thread_add(now - told); atomic_store(&group->told, atomic_load(&group->threads));"),
     ("group", "a group does not tell that it has fewer threads",
-     r"\(now > told / 2 \|\| !told\)",
+     r"\(now > told / fall_part\(group\) \|\| !told\)",
      r"(now || !told)"),
     ("group", "a look tells what has grown only",
      r"all \? now == told :",

@@ -203,7 +203,7 @@ typedef struct {
     uint16_t full, ending;
     void *empty;
     unsigned homes[8];
-    _Alignas(HAK_LINE) void *holding[8];
+    _Alignas(HAK_LINE) char holding[8][HAK_LINE];
     _Alignas(HAK_LINE) unsigned threads;
     unsigned told;
 } group_t;

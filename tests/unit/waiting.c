@@ -3,9 +3,13 @@
 #include "unit.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "cache/cache.h"
 #include "hakmem.h"
@@ -16,7 +20,7 @@
 #include "thread/thread.h"
 #include "thread/verify.h"
 
-enum { SIZE = 48, MORE = 20, SECONDS = 60, CLASS = HAK_CLASS_14336, HELD_MS = 50 };
+enum { SIZE = 48, SWINGS = 12, MORE = 20, SECONDS = 60, CLASS = HAK_CLASS_14336, HELD_MS = 50 };
 
 static const char *const variables[] = {"HAKMEM_PURGE_THREAD=0", NULL};
 
@@ -177,6 +181,66 @@ static void a_trim_takes_what_waits_in_each_group(void **state) {
     REQUIRE(end.in_time && end.status == 0, "status %#x: %s", (unsigned)end.status, end.err);
 }
 
+/* A thread with a cache, until it may end. */
+static sem_t begun, may_end[SWINGS];
+
+static void *rest_until(void *end) {
+    hakmem_free(hakmem_malloc(SIZE));
+    sem_post(&begun);
+    while (sem_wait(end) != 0) continue;
+    return NULL;
+}
+
+/* How many threads count, of main and SWINGS others in one group, after `ended` have ended. */
+static unsigned counted_after(unsigned ended) {
+    pthread_t threads[SWINGS];
+    hakmem_free(hakmem_malloc(SIZE));
+    sem_init(&begun, 0, 0);
+    for (unsigned i = 0; i < SWINGS; i++) {
+        sem_init(&may_end[i], 0, 0);
+        CHECK(pthread_create(&threads[i], NULL, rest_until, &may_end[i]) == 0, "no thread");
+    }
+    for (unsigned i = 0; i < SWINGS; i++)
+        while (sem_wait(&begun) != 0) continue;
+    CHECK(hak_thread_count() == SWINGS + 1, "%u threads count", hak_thread_count());
+    for (unsigned i = 0; i < ended; i++) {
+        sem_post(&may_end[i]);
+        pthread_join(threads[i], NULL);
+    }
+    return hak_thread_count();
+}
+
+/* `argument`: how many end, and how many count then. */
+static int counts(const char *argument) {
+    unsigned ended = 0, expected = 0;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    CHECK(sscanf(argument, "%u,%u", &ended, &expected) == 2, "not two numbers");
+    CHECK(sched_setaffinity(0, sizeof one, &one) == 0, "not to one CPU");
+    const unsigned counted = counted_after(ended);
+    CHECK(counted == expected, "%u threads count after %u ends", counted, ended);
+    CHECK(hak_verify() == 0, "violations");
+    fflush(stderr);
+    _exit(0);
+}
+
+/* The process's count stays while the first group has more than half of its threads. */
+static void a_swing_changes_no_count(void **state) {
+    (void)state;
+    static const struct {
+        const char *shards, *argument;
+    } cases[] = {{"HAKMEM_SHARDS=2", "6,13"}, {"HAKMEM_SHARDS=2", "8,6"}};
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *const variables_of[] = {cases[i].shards, "HAKMEM_PURGE_THREAD=0",
+                                            "HAKMEM_CACHE_BUDGET=1G", NULL};
+        struct child_end end;
+        unit_rerun(cases[i].argument, variables_of, SECONDS, &end);
+        REQUIRE(end.in_time && end.status == 0, "%s, %s: status %#x: %s", cases[i].shards,
+                cases[i].argument, (unsigned)end.status, end.err);
+    }
+}
+
 static void no_lock_of_the_process(void **state) {
     (void)state;
     unit_child(starts_and_ends_wait_for_nobody, NULL, SECONDS, "the list's lock");
@@ -188,7 +252,7 @@ static void caches_with_blocks_serve_first(void **state) {
 }
 
 int main(int argc, char **argv) {
-    if (argc > 1) return several_groups();
+    if (argc > 1) return strchr(argv[1], ',') ? counts(argv[1]) : several_groups();
     unit_need_environment(argv, variables);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(caches_with_blocks_serve_first),
@@ -196,6 +260,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_trim_takes_what_waits),
         cmocka_unit_test(a_trim_waits_for_bins),
         cmocka_unit_test(a_trim_takes_what_waits_in_each_group),
+        cmocka_unit_test(a_swing_changes_no_count),
     };
     return cmocka_run_group_tests_name("waiting", tests, NULL, NULL);
 }
