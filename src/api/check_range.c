@@ -18,10 +18,10 @@ typedef struct {
 } range_t;
 
 /* Applies the state word of a block that the hardened path has allocated. */
-static void refine(range_t *range, uint64_t word) {
+static void refine(range_t *range, const hak_state_word_t *at, uint16_t word) {
     if (hak_state_of(word) == HAK_STATE_NEVER) return;
     range->is_free = hak_state_of(word) == HAK_STATE_FREE;
-    if (!range->is_free && hak_hardened.canary) range->size = hak_state_size(word);
+    if (!range->is_free && hak_hardened.canary) range->size = hak_state_size_at(at, word);
 }
 
 /* The block of a slab that contains an address. None does before the first block or behind the last. */
@@ -33,9 +33,9 @@ static range_t in_slab(const char *pointer, unsigned class_index) {
     if (index >= info->count) return range;
     range = (range_t){pointer - (offset - index * info->size), info->size, false};
     if (!hak_hardened_on()) return range;
-    const _Atomic uint32_t *at = hak_state_word(hak_state_unit(pointer), info, index);
-    uint32_t word = at ? hak_load_acquire(at) : HAK_STATE_NEVER;
-    refine(&range, word);
+    const hak_state_word_t *at = hak_state_word(hak_state_unit(pointer), info, index);
+    uint16_t word = at ? hak_load_acquire(at) : HAK_STATE_NEVER;
+    refine(&range, at, word);
     if (HAK_UNLIKELY(hak_state_of(word) == HAK_STATE_NEVER))
         range.is_free = !hak_state_is_taken(hak_unit_of(pointer), info, index);
     return range;

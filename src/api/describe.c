@@ -9,9 +9,9 @@
 enum { NEIGHBOURS = 2 }; /* on each side */
 
 static const char *state_of(const hak_unit_t *slab, const hak_class_t *info, uint32_t index) {
-    const _Atomic uint32_t *at =
+    const hak_state_word_t *at =
         hak_hardened_on() ? hak_state_word(hak_state_unit(slab->base), info, index) : NULL;
-    const uint32_t word = at ? hak_load_relaxed(at) : HAK_STATE_NEVER;
+    const uint16_t word = at ? hak_load_relaxed(at) : HAK_STATE_NEVER;
     if (hak_state_is_used(word)) return "in use";
     if (hak_state_of(word) == HAK_STATE_FREE) return "free";
     return hak_state_is_taken(slab, info, index) ? "in use, or in a thread's cache" : "free";

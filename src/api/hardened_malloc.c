@@ -78,7 +78,7 @@ static HAK_OUT_OF_LINE void *hand_out(hak_entry_t entry, const hak_class_t *info
         memset(entry.block, 0, hak_hardened.canary ? size : info->size);
     if (hak_hardened.canary)
         hak_canary_put(entry.block, size, info->size, false, hak_canary_marks(info));
-    hak_store_release(entry.at, hak_state_used(size, origin)); /* partner: free_any */
+    hak_state_use(entry.at, size, origin);
     return entry.block;
 }
 
@@ -301,7 +301,7 @@ static HAK_OUT_OF_LINE void free_any(void *pointer, const char *function, size_t
         free_other(pointer, function, said);
         return;
     }
-    size_t size = hak_state_size(spot.word);
+    size_t size = hak_state_size_at(spot.at, spot.word);
     if (HAK_UNLIKELY(!hak_state_is_used(spot.word))) {
         free_unused(pointer, function, &spot);
     } else if (HAK_UNLIKELY(!matches(function, size, hak_state_origin(spot.word), said))) {
@@ -321,7 +321,7 @@ static HAK_OUT_OF_LINE void free_any(void *pointer, const char *function, size_t
 /* The rare ends of free_small: `keep` for a block whose class is not light, `keep_damaged` for a damaged canary,
  * `leave` for a full free list. Here as elsewhere a damaged block is in quarantine before the report: the program's
  * handler of SIGABRT may jump away. */
-static HAK_OUT_OF_LINE void keep(hak_quarantine_t *quarantine, char *block, _Atomic uint32_t *at,
+static HAK_OUT_OF_LINE void keep(hak_quarantine_t *quarantine, char *block, hak_state_word_t *at,
                                  hak_free_list_t *list) {
     if (hak_hardened.zero) hak_zero(block, list->size, &hak_hardened.wide);
     hak_quarantine_keep(quarantine, home(), (hak_rest_t){{block, at}, list});
@@ -329,13 +329,13 @@ static HAK_OUT_OF_LINE void keep(hak_quarantine_t *quarantine, char *block, _Ato
 }
 
 static HAK_SLOW_PATH void keep_damaged(hak_quarantine_t *quarantine, char *block,
-                                       _Atomic uint32_t *at, hak_free_list_t *list,
+                                       hak_state_word_t *at, hak_free_list_t *list,
                                        const char *function, size_t size) {
     keep(quarantine, block, at, list);
     hak_hardened_report_overflow(function, block, size);
 }
 
-static HAK_OUT_OF_LINE void leave(hak_quarantine_t *quarantine, char *block, _Atomic uint32_t *at,
+static HAK_OUT_OF_LINE void leave(hak_quarantine_t *quarantine, char *block, hak_state_word_t *at,
                                   hak_free_list_t *list) {
     hak_quarantine_leave(quarantine, home(), (hak_rest_t){{block, at}, list});
     purge_if_gave(quarantine);
@@ -365,20 +365,20 @@ HAK_FAST_PATH bool zero_light(void *block, size_t size) {
  * Nothing changes before the swap, so free_any can begin anew. */
 HAK_FAST_PATH void free_of_list(hak_quarantine_t *quarantine, hak_free_list_t *list, size_t unit,
                                 void *pointer, const char *function, size_t said, bool all) {
-    _Atomic uint32_t *at = hak_state_words(unit, list->level);
+    hak_state_word_t *at = hak_state_words(unit, list->level);
     uint32_t index;
     if (HAK_UNLIKELY(!at ||
                      !hak_is_block_index((uint16_t)(uintptr_t)pointer, list->start_test, &index)))
         return free_any(pointer, function, said);
     HAK_FORGET(list);
     at += index;
-    uint32_t word = hak_load_relaxed(at);
+    const size_t word = hak_load_relaxed(at),
+                   tag = hak_state_used(0, hak_hardened_origin_of(function));
     size_t size = hak_state_size(word), end = list->size;
-    uint32_t tag = hak_state_used(0, hak_hardened_origin_of(function));
     if (HAK_UNLIKELY(((word - tag) & HAK_STATE_TAG) != 0 ||
                      (said != (size_t)HAK_ANY_SIZE && said != size)))
         return free_any(pointer, function, said);
-    if (HAK_UNLIKELY(!hak_state_swap(at, &word, HAK_STATE_FREE)))
+    if (HAK_UNLIKELY(!hak_state_swap(at, &(uint16_t){(uint16_t)word}, HAK_STATE_FREE)))
         return free_any(pointer, function, said);
     if (PART(canary) && HAK_UNLIKELY(!hak_canary_holds(pointer, size, end, true)))
         return keep_damaged(quarantine, pointer, at, list, function, size);
@@ -419,7 +419,8 @@ static HAK_BEHIND bool is_refused(const void *pointer, const char *function, siz
     hak_spot_t spot;
     if (hak_spot_find(pointer, &spot))
         return hak_state_is_used(spot.word) &&
-               !matches(function, hak_state_size(spot.word), hak_state_origin(spot.word), said);
+               !matches(function, hak_state_size_at(spot.at, spot.word),
+                        hak_state_origin(spot.word), said);
     const hak_block_t block = hak_block_of(pointer);
     if (block.start != pointer || (block.kind != HAK_KIND_LARGE && block.kind != HAK_KIND_HUGE))
         return false;

@@ -45,7 +45,7 @@ static bool find_other(const void *pointer, found_t *found) {
 
 /* Bytes that the program may use: without a canary, the whole block. */
 HAK_FAST_PATH size_t usable_of_class(const hak_spot_t *spot) {
-    return hak_hardened.canary ? hak_state_size(spot->word) : spot->info->size;
+    return hak_hardened.canary ? hak_state_size_at(spot->at, spot->word) : spot->info->size;
 }
 static size_t usable_of_other(const found_t *found) {
     return found->note ? hak_big_usable(found->note) : found->size;
@@ -66,15 +66,15 @@ static HAK_OUT_OF_LINE bool find_usable(const void *pointer, size_t *size) {
 
 /* Gives a block of a class another size, which fits. */
 HAK_FAST_PATH bool set_size(char *block, const hak_spot_t *spot, size_t size) {
-    size_t old = hak_state_size(spot->word);
-    uint32_t word = spot->word;
+    size_t old = hak_state_size_at(spot->at, spot->word);
+    uint16_t word = spot->word;
     if (!hak_state_claim(spot->at, &word)) return false;
     if (size < old && hak_hardened.zero) memset(block + size, 0, old - size);
     if (hak_hardened.canary) {
         hak_canary_clear(block, old, spot->info->size);
         hak_canary_put(block, size, spot->info->size, false, hak_canary_marks(spot->info));
     }
-    hak_store_release(spot->at, hak_state_used(size, hak_state_origin(word)));
+    hak_state_use(spot->at, size, hak_state_origin(word));
     return true;
 }
 
@@ -160,7 +160,7 @@ static HAK_OUT_OF_LINE void *resize_other(void *pointer, size_t size, const void
 void *hak_hardened_realloc(void *pointer, size_t size, const void *site) {
     hak_spot_t spot;
     if (HAK_UNLIKELY(!hak_spot_find_used(pointer, &spot))) return resize_other(pointer, size, site);
-    size_t old = hak_state_size(spot.word);
+    size_t old = hak_state_size_at(spot.at, spot.word);
     hak_origin_t origin = hak_state_origin(spot.word);
     if (hak_hardened.match && HAK_UNLIKELY(origin != HAK_ORIGIN_MALLOC))
         return refuse_mismatch(pointer, old, origin);
@@ -191,8 +191,8 @@ size_t hak_hardened_usable(const void *pointer, const hak_class_t *row) {
     if (HAK_UNLIKELY(!hak_class_is_tiny(row) ||
                      !hak_is_block_index((uint16_t)(uintptr_t)pointer, row->start_test, &index)))
         return usable_other(pointer);
-    const _Atomic uint32_t *at = hak_state_word(hak_state_unit(pointer), row, index);
-    uint32_t word = HAK_LIKELY(at != NULL) ? hak_load_relaxed(at) : HAK_STATE_NEVER;
+    const hak_state_word_t *at = hak_state_word(hak_state_unit(pointer), row, index);
+    uint16_t word = HAK_LIKELY(at != NULL) ? hak_load_relaxed(at) : HAK_STATE_NEVER;
     if (HAK_UNLIKELY(!hak_state_is_used(word))) return usable_other(pointer);
     return hak_hardened.canary ? hak_state_size(word) : row->size;
 }

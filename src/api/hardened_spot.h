@@ -10,8 +10,8 @@ typedef struct {
     const hak_class_t *info;
     unsigned class_index;
     uint32_t index;
-    _Atomic uint32_t *at; /* its state word; NULL: it has none */
-    uint32_t word;        /* the word's value; NEVER if there is none */
+    hak_state_word_t *at; /* its state word; NULL: it has none */
+    uint16_t word;        /* the word's value; NEVER if there is none */
 } hak_spot_t;
 
 /* False when no block of a class starts there. */

@@ -26,7 +26,7 @@ enum {
 static void describe(hak_free_list_t *list, const hak_class_t *info) {
     list->start_test = info->start_test;
     list->size = info->size;
-    const bool known = info->size && !hak_class_is_coloured(info);
+    const bool known = info->size && info->size <= HAK_TINY_MAX;
     list->level = known ? info->level : HAK_STATE_NO_LEVEL;
 }
 
@@ -121,7 +121,7 @@ static unsigned take(unsigned home, unsigned class_index, unsigned want, hak_ent
     uint32_t reciprocal = info->reciprocal, first = 0;
     size_t size = info->size;
     bool looks = hak_hardened.check_freed && size <= HAK_SMALL_MAX;
-    _Atomic uint32_t *words = NULL;
+    hak_state_word_t *words = NULL;
     bool clean = false;
     size_t unit =
         0; /* of the words, `first` and `clean`; blocks of a slab lie one behind the other */
@@ -139,8 +139,8 @@ static unsigned take(unsigned home, unsigned class_index, unsigned want, hak_ent
             continue;
         }
         uint32_t offset = (uint16_t)((uintptr_t)block - first);
-        _Atomic uint32_t *at = &words[hak_block_index(offset, reciprocal)];
-        const uint32_t word = hak_load_relaxed(at);
+        hak_state_word_t *at = &words[hak_block_index(offset, reciprocal)];
+        const uint16_t word = hak_load_relaxed(at);
         const bool untouched = clean && word == HAK_STATE_NEVER;
         if (untouched) touch(block, &touched);
         bool known = looks && (word == HAK_STATE_FREE || untouched ||

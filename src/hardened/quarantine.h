@@ -33,11 +33,12 @@
 #include "base/bytes.h"
 #include "classes/classes.h"
 #include "hardened/hardened.h"
+#include "hardened/state.h"
 
 /* A free block, and its state word, so that malloc need not look it up. */
 typedef struct {
     char *block;          /* NULL for none */
-    _Atomic uint32_t *at; /* see state.h */
+    hak_state_word_t *at; /* see state.h */
 } hak_entry_t;
 
 /* The free blocks of one class, beside the numbers of the class that malloc and free need: one
@@ -51,7 +52,7 @@ typedef struct {
     uint16_t room;            /* for entries; 0 before the first */
     uint16_t light_room;      /* the same of a light class, else 0 */
     uint16_t low;             /* a refill is due when so few are left */
-    uint8_t level;            /* as in hak_class_t; NO_LEVEL if free_small leaves the class alone */
+    uint8_t level;            /* as in hak_class_t; NO_LEVEL if the class is not tiny */
     uint8_t slow;             /* bit 0: last slow call was a free; above: equal ones before it */
 } hak_free_list_t;
 

@@ -4,8 +4,11 @@
 #include "meta/once.h"
 #include "os/os.h"
 
-static const unsigned capacities[HAK_STATE_LEVELS] = {HAK_BLOCKS_FEW, HAK_BLOCKS_SOME,
-                                                      HAK_BLOCKS_MAX};
+/* Bytes of an array; of the first kind also for the sizes behind the words. */
+static const unsigned sizes[HAK_STATE_LEVELS] = {2 * HAK_BLOCKS_FEW * sizeof(uint16_t),
+                                                 HAK_BLOCKS_SOME * sizeof(uint16_t),
+                                                 HAK_BLOCKS_MAX * sizeof(uint16_t)};
+_Static_assert(HAK_UNIT_SIZE / HAK_BLOCKS_FEW < HAK_STATE_LONG, "longer arrays have no LONG sizes");
 
 hak_states_t *hak_state_tables(hak_superslab_t *super) {
     hak_states_t *states = hak_load_acquire(&super->states); /* partner: hak_once_make */
@@ -18,13 +21,13 @@ static hak_superslab_t *superslab_of(size_t unit) {
                                (unit >> hak_map.super_shift) * sizeof(hak_superslab_t));
 }
 
-_Atomic uint32_t *hak_state_make(size_t unit, const hak_class_t *info) {
-    _Atomic uint32_t *made = hak_state_word(unit, info, 0);
+hak_state_word_t *hak_state_make(size_t unit, const hak_class_t *info) {
+    hak_state_word_t *made = hak_state_word(unit, info, 0);
     if (HAK_LIKELY(made != NULL)) return made;
     hak_states_t *states = hak_state_tables(superslab_of(unit));
     if (!states) return NULL;
-    _Atomic uint32_t *words = hak_once_make(&states->words[hak_state_place(unit)][info->level],
-                                            capacities[info->level] * sizeof(uint32_t), NULL);
+    hak_state_word_t *words =
+        hak_once_make(&states->words[hak_state_place(unit)][info->level], sizes[info->level], NULL);
     if (!words) return NULL;
     if (unit < hak_map.states_end)
         hak_store_release(hak_state_near(unit, info->level), words); /* partner: hak_state_words */
@@ -63,7 +66,7 @@ void hak_state_renew(const hak_unit_t *slab, unsigned class_index) {
     const size_t unit = hak_state_unit(slab->base);
     bool clean = slab->zeroed && info->size <= HAK_SMALL_MAX; /* larger blocks are not compared */
     clean &= set_clean(unit, clean);
-    _Atomic uint32_t *words = hak_state_word(unit, info, 0);
+    hak_state_word_t *words = hak_state_word(unit, info, 0);
     for (unsigned i = 0; words && i < info->count; i++)
         if (hak_load_relaxed(&words[i]) != HAK_STATE_NEVER)
             hak_store_relaxed(&words[i], clean ? HAK_STATE_NEVER : HAK_STATE_FRESH);
@@ -73,7 +76,7 @@ static bool note_old_of(const hak_unit_t *slab, unsigned class_index) {
     const hak_class_t *info = &hak_classes[class_index];
     for (unsigned i = 0; i < info->count; i++) {
         if (!hak_state_is_taken(slab, info, i)) continue;
-        _Atomic uint32_t *words = hak_state_make(hak_state_unit(slab->base), info);
+        hak_state_word_t *words = hak_state_make(hak_state_unit(slab->base), info);
         if (!words) return false;
         hak_store_relaxed(&words[i], HAK_STATE_OLD);
     }
@@ -97,8 +100,8 @@ bool hak_state_note_old(void) {
 /* Arrays below a page stay. */
 static void purge_arrays(hak_states_t *states, unsigned place) {
     for (unsigned level = 0; level < HAK_STATE_LEVELS; level++) {
-        const size_t size = capacities[level] * sizeof(uint32_t);
-        _Atomic uint32_t *words = hak_load_acquire(&states->words[place][level]);
+        const size_t size = sizes[level];
+        hak_state_word_t *words = hak_load_acquire(&states->words[place][level]);
         if (words && size % hak_os_page_size() == 0) hak_os_purge(words, size);
     }
 }

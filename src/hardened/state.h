@@ -1,6 +1,6 @@
 /* state.h: the exact state of each block of a size class, beside its slab.
  *
- *   word = requested size << 4 | origin << 2 | state
+ *   word = requested size << 4 | origin << 2 | state, of 16 bits
  *
  *   NEVER  the hardened path has not had the block yet. With a size other than 0 (OLD), it was in use when the path
  *          was switched on
@@ -8,6 +8,10 @@
  *          contents were unknown when it came from its slab
  *   USED   the program has it
  *   SEEN   the same, and hakmem_verify() looks at the bytes behind it
+ *
+ * A size that does not fit (LONG) stands in an array behind the words, less 1: blocks of more than 1 KiB are at most 64 to
+ * a slab, so only the shortest array has one. The thread that gives the block to the program stores it before the word;
+ * whoever finds the word in use, and then changes it in one step, reads the size of that block.
  *
  * The words of a unit are an array by block index. A unit has up to three arrays, one for each
  * level of classes. Each is made when it is first needed, and none is ever freed or given to another
@@ -66,11 +70,13 @@ enum {
     HAK_STATE_NO_LEVEL = HAK_STATE_LEVELS, /* no unit has words there */
     HAK_STATE_FRESH = HAK_STATE_FREE | 1 << HAK_SIZE_SHIFT,
     HAK_STATE_OLD = HAK_STATE_NEVER | 2 << HAK_SIZE_SHIFT,
+    HAK_STATE_LONG = 0xFFF, /* in place of this size and longer ones */
     HAK_STATE_NEAR =
         1 << 16, /* units, of nearly 4 GiB of heap; 2 MiB of addresses for their pointers */
 };
 
-typedef _Atomic(_Atomic uint32_t *) hak_state_array_t; /* NULL, then constant */
+typedef _Atomic uint16_t hak_state_word_t;
+typedef _Atomic(hak_state_word_t *) hak_state_array_t; /* NULL, then constant */
 
 typedef struct hak_states {
     hak_state_array_t words[HAK_SUPERSLAB_UNITS_MAX][HAK_STATE_NO_LEVEL + 1];
@@ -81,8 +87,9 @@ typedef struct hak_states {
 } hak_states_t;
 _Static_assert(HAK_SUPERSLAB_UNITS_MAX <= 32, "the bits of a superslab are in a word");
 
-HAK_FAST_PATH uint32_t hak_state_used(size_t size, hak_origin_t origin) {
-    return (uint32_t)(size << HAK_SIZE_SHIFT | (unsigned)origin << HAK_ORIGIN_SHIFT |
+/* The word of a block in use, whose size is not LONG. */
+HAK_FAST_PATH uint16_t hak_state_used(size_t size, hak_origin_t origin) {
+    return (uint16_t)(size << HAK_SIZE_SHIFT | (unsigned)origin << HAK_ORIGIN_SHIFT |
                       HAK_STATE_USED);
 }
 HAK_FAST_PATH hak_state_t hak_state_of(uint64_t word) {
@@ -92,15 +99,32 @@ HAK_FAST_PATH bool hak_state_is_used(uint64_t word) { return hak_state_of(word) 
 HAK_FAST_PATH hak_origin_t hak_state_origin(uint64_t word) {
     return (hak_origin_t)(word >> HAK_ORIGIN_SHIFT & HAK_STATE_BITS);
 }
-HAK_FAST_PATH size_t hak_state_size(uint64_t word) { return (size_t)(word >> HAK_SIZE_SHIFT); }
+/* The size of a tiny block. */
+HAK_FAST_PATH size_t hak_state_size(size_t word) { return (size_t)(word >> HAK_SIZE_SHIFT); }
+
+/* That of any block; `word`: its word, as read before. */
+HAK_FAST_PATH size_t hak_state_size_at(const hak_state_word_t *at, uint16_t word) {
+    const size_t size = hak_state_size(word);
+    return HAK_LIKELY(size != HAK_STATE_LONG) ? size
+                                              : (size_t)hak_load_relaxed(at + HAK_BLOCKS_FEW) + 1;
+}
+
+/* Gives a block of any size to the program. */
+HAK_FAST_PATH void hak_state_use(hak_state_word_t *at, size_t size, hak_origin_t origin) {
+    if (HAK_UNLIKELY(size >= HAK_STATE_LONG)) {
+        hak_store_relaxed(at + HAK_BLOCKS_FEW, (uint16_t)(size - 1));
+        size = HAK_STATE_LONG;
+    }
+    hak_store_release(at, hak_state_used(size, origin)); /* partner: hak_state_swap */
+}
 
 /* Changes a word, in one step; false when it is not `*word` any more. */
-HAK_FAST_PATH bool hak_state_swap(_Atomic uint32_t *at, uint32_t *word, uint32_t changed) {
+HAK_FAST_PATH bool hak_state_swap(hak_state_word_t *at, uint16_t *word, uint16_t changed) {
     return hak_cas_acquire(at, word, changed);
 }
 
 /* Makes a block FREE; false when it is not in use. `*word`: its word, as read before. */
-HAK_FAST_PATH bool hak_state_claim(_Atomic uint32_t *at, uint32_t *word) {
+HAK_FAST_PATH bool hak_state_claim(hak_state_word_t *at, uint16_t *word) {
     while (hak_state_is_used(*word))
         if (HAK_LIKELY(hak_state_swap(at, word, HAK_STATE_FREE))) return true;
     return false;
@@ -108,7 +132,7 @@ HAK_FAST_PATH bool hak_state_claim(_Atomic uint32_t *at, uint32_t *word) {
 
 /* The same for a block that was allocated before the path was on; `word`: its word, as read before. Of two frees one
  * wins. */
-HAK_FAST_PATH bool hak_state_claim_old(_Atomic uint32_t *at, uint32_t word) {
+HAK_FAST_PATH bool hak_state_claim_old(hak_state_word_t *at, uint16_t word) {
     return hak_state_swap(at, &word, HAK_STATE_FRESH);
 }
 
@@ -117,7 +141,7 @@ hak_states_t *hak_state_tables(hak_superslab_t *super);
 
 /* The words of the blocks of a slab; makes them if there are none. NULL without memory. `unit` counts from the map's
  * first one. */
-_Atomic uint32_t *hak_state_make(size_t unit, const hak_class_t *info);
+hak_state_word_t *hak_state_make(size_t unit, const hak_class_t *info);
 
 /* True if a unit's bit in `clean` is set. */
 bool hak_state_is_clean(size_t unit);
@@ -139,7 +163,7 @@ HAK_FAST_PATH hak_state_array_t *hak_state_near(size_t unit, unsigned level) {
     return (hak_state_array_t *)hak_map.states + unit * (HAK_STATE_NO_LEVEL + 1) + level;
 }
 
-HAK_FAST_PATH _Atomic uint32_t *hak_state_words(size_t unit, unsigned level) {
+HAK_FAST_PATH hak_state_word_t *hak_state_words(size_t unit, unsigned level) {
     if (HAK_LIKELY(unit < hak_map.states_end))
         return hak_load_acquire(hak_state_near(unit, level)); /* partner: hak_state_make */
     const hak_superslab_t *super =
@@ -150,9 +174,9 @@ HAK_FAST_PATH _Atomic uint32_t *hak_state_words(size_t unit, unsigned level) {
     return hak_load_acquire(&states->words[hak_state_place(unit)][level]); /* the same */
 }
 
-HAK_FAST_PATH _Atomic uint32_t *hak_state_word(size_t unit, const hak_class_t *info,
+HAK_FAST_PATH hak_state_word_t *hak_state_word(size_t unit, const hak_class_t *info,
                                                uint32_t index) {
-    _Atomic uint32_t *words = hak_state_words(unit, info->level);
+    hak_state_word_t *words = hak_state_words(unit, info->level);
     return HAK_LIKELY(words != NULL) ? words + index : NULL;
 }
 

@@ -15,11 +15,12 @@ HAK_RACES static bool canary_holds(const char *block, size_t used, const hak_cla
 
 /* state.h has the protocol. */
 static void check_block(hak_check_t *check, const char *block, const hak_class_t *info,
-                        _Atomic uint32_t *at) {
-    uint32_t used = hak_load_acquire(at), seen = used - HAK_STATE_USED + HAK_STATE_SEEN;
-    size_t size = hak_state_size(used);
+                        hak_state_word_t *at) {
+    uint16_t used = hak_load_acquire(at), seen = (uint16_t)(used - HAK_STATE_USED + HAK_STATE_SEEN);
+    size_t size = hak_state_size_at(at, used);
     if (hak_state_of(used) != HAK_STATE_USED || canary_holds(block, size, info)) return;
-    if (!hak_state_swap(at, &(uint32_t){used}, seen)) return;
+    if (!hak_state_swap(at, &(uint16_t){used}, seen)) return;
+    size = hak_state_size_at(at, used); /* the block may be another one with a LONG size */
     bool holds = canary_holds(block, size, info);
     if (!hak_cas_release(at, &seen, used)) return; /* partner: hak_state_claim */
     hak_check_that(check, "block", block, statement, holds);
@@ -27,7 +28,7 @@ static void check_block(hak_check_t *check, const char *block, const hak_class_t
 
 static void check_slab(hak_check_t *check, const hak_unit_t *slab, const hak_class_t *info) {
     const char *first = hak_slab_first(slab, info);
-    _Atomic uint32_t *words = hak_state_word(hak_state_unit(first), info, 0);
+    hak_state_word_t *words = hak_state_word(hak_state_unit(first), info, 0);
     for (unsigned i = 0; words && i < info->count; i++)
         check_block(check, first + (size_t)i * info->size, info, &words[i]);
 }

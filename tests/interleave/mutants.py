@@ -150,7 +150,7 @@ GROUPS = {
     ),
     "record": ("src/debug_record/record.[ch] src/meta/once.[ch]", ["tests/interleave/record.c"], []),
     "state": (
-        "src/hardened/state.[ch] src/hardened/empty.[ch] src/hardened/verify.[ch] "
+        "src/hardened/state.[ch] src/hardened/empty.[ch] src/hardened/verify.[ch] src/api/hardened_spot.h "
         "src/meta/once.[ch]",
         ["tests/interleave/state.c"],
         [

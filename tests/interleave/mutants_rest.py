@@ -224,9 +224,13 @@ MUTANTS = [
      r"if \(!hak_state_swap\([^;]*, seen\)\) return;.*?\n\}",
      r'hak_check_that(check, "block", block, statement, hak_load_acquire(at) != used); }'),
     ("state", "the bytes are compared before the block is seen",
-     r"(if \(!hak_state_swap\([^;]*, seen\)\) return;)(\s*)"
+     r"(if \(!hak_state_swap\([^;]*, seen\)\) return;)(.*?)"
      r"(bool holds = canary_holds\(block, size, info\);)",
      r"\3\2\1"),
+    ("state", "the size of a block that is seen is the one before",
+     r"size = hak_state_size_at\(at, used\); /\*.*?\*/",
+     r"",
+     "a look at a long block that is freed and allocated"),
     ("state", "a block is seen without looking whether it is still in use",
      r"if \(!hak_state_swap\([^;]*, seen\)\) return;",
      r"hak_store_release(at, seen);"),

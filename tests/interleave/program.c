@@ -176,7 +176,7 @@ static void note_superslab(hak_superslab_t *super, void *unused) {
 }
 
 /* The states of blocks (hardened/state.h), by whatever name they are known. */
-static void note_words(_Atomic uint32_t *words, unsigned count) {
+static void note_words(hak_state_word_t *words, unsigned count) {
     static const char *const names[] = {
         "hak_states.words[]", "hak_state_word()[]", "hak_state_words()[]", "hak_state_make()[]",
         "found_t.at[]",       "hak_spot_t.at[]",    "hak_entry_t.at[]"};
@@ -185,7 +185,7 @@ static void note_words(_Atomic uint32_t *words, unsigned count) {
 }
 
 static void note_states(hak_superslab_t *super, void *unused) {
-    static const unsigned counts[] = {HAK_BLOCKS_FEW, HAK_BLOCKS_SOME, HAK_BLOCKS_MAX};
+    static const unsigned counts[] = {2 * HAK_BLOCKS_FEW, HAK_BLOCKS_SOME, HAK_BLOCKS_MAX};
     hak_states_t *states = super->states;
     (void)unused;
     if (!states) return;

@@ -20,14 +20,14 @@
 #include "scenarios.h"
 #include "trace.h"
 
-enum { RECORDS = 2, ROOM = 1408, ONE = 3, OTHER = 4, UNIT = 5, SIZE = 40 };
+enum { RECORDS = 2, ROOM = 1408, ONE = 3, OTHER = 4, UNIT = 5, SIZE = 40, END = 64, LONG = 8192 };
 
 static struct {
     hak_superslab_t super;
     _Atomic unsigned given, freed;
     void *_Atomic taken[2]; /* blocks of size 0 */
     _Atomic unsigned damaged;
-    char block[64]; /* the only one of its slab */
+    char block[LONG]; /* the only one of its slab, which has END bytes or all of them */
 } shared __attribute__((aligned(128)));
 
 /* Records of the two sizes that are made: the tables of the superslab, and the words of the unit. */
@@ -63,7 +63,8 @@ void hak_meta_free(void *block, size_t size) {
 
 /* Of verify.c: a superslab with one slab, and no other block. */
 hak_hardened_t hak_hardened = {.on = true, .canary = true, .secret = 1, .factor = 3};
-hak_class_t hak_classes[HAK_CLASS_LIMIT] = {[1] = {.size = sizeof shared.block, .count = 1}};
+hak_class_t hak_classes[HAK_CLASS_LIMIT] = {
+    [1] = {.size = END, .count = 1}, [2] = {.size = LONG, .count = 1}};
 static hak_unit_t units[UNIT + 1] = {[UNIT] = {.owner = 1, .base = shared.block}};
 
 hak_unit_t *hak_region_unit_of(const void *block) {
@@ -102,10 +103,10 @@ bool hak_os_unmap(void *addr, size_t size) {
 void hak_os_name(void *addr, size_t size, const char *name) { (void)addr, (void)size, (void)name; }
 
 /* An array of the class below has one page. Its other words are 0 all the time. */
-size_t hak_os_page_size(void) { return HAK_BLOCKS_FEW * sizeof(uint32_t); }
+size_t hak_os_page_size(void) { return 2 * HAK_BLOCKS_FEW * sizeof(uint16_t); }
 bool hak_os_purge(void *addr, size_t size) {
     EXPLORE_CHECK(size == hak_os_page_size(), "%zu bytes are purged", size);
-    hak_store_relaxed((_Atomic uint32_t *)addr + ONE, 0);
+    hak_store_relaxed((hak_state_word_t *)addr + ONE, 0);
     return true;
 }
 
@@ -127,6 +128,7 @@ static void prepare(void) {
     hak_hardened.knows_old = true;
     units[UNIT - 1].base = shared.block - HAK_UNIT_SIZE;
     units[UNIT].bits = bitmap;
+    units[UNIT].owner = 1;
     units[UNIT].zeroed = units[UNIT - 1].zeroed = true;
     hak_map.supers = (uintptr_t)&shared.super;
     hak_map.entries = (void *)(shared.block - UNIT * HAK_UNIT_SIZE);
@@ -147,7 +149,7 @@ static void prepare_far(void) {
 }
 
 static void give(uint32_t index) {
-    _Atomic uint32_t *word = hak_state_make(UNIT, &info) + index;
+    hak_state_word_t *word = hak_state_make(UNIT, &info) + index;
     hak_state_t old = hak_state_of(hak_load_relaxed(word));
     EXPLORE_CHECK(old == HAK_STATE_NEVER, "a block that was never had has state %u", old);
     hak_store_release(word, hak_state_used(1000 + index, HAK_ORIGIN_NEW));
@@ -157,14 +159,14 @@ static void give_one(void) { give(ONE); }
 static void give_other(void) { give(OTHER); }
 
 static void free_one(void) {
-    _Atomic uint32_t *at = hak_state_word(UNIT, &info, ONE);
-    uint32_t word = hak_load_relaxed(at);
+    hak_state_word_t *at = hak_state_word(UNIT, &info, ONE);
+    uint16_t word = hak_load_relaxed(at);
     if (hak_state_of(word) == HAK_STATE_USED && hak_state_swap(at, &word, HAK_STATE_FREE))
         hak_add_relaxed(&shared.freed, 1);
 }
 static void resize_one(void) {
-    _Atomic uint32_t *at = hak_state_word(UNIT, &info, ONE);
-    uint32_t word = hak_load_relaxed(at);
+    hak_state_word_t *at = hak_state_word(UNIT, &info, ONE);
+    uint16_t word = hak_load_relaxed(at);
     if (hak_state_of(word) == HAK_STATE_USED)
         hak_state_swap(at, &word, hak_state_used(900, HAK_ORIGIN_NEW));
 }
@@ -185,8 +187,8 @@ static void purge_and_give(void) {
     give_one();
 }
 static void free_late(void) {
-    _Atomic uint32_t *at = hak_state_word(UNIT, &info, ONE);
-    uint32_t word = hak_load_relaxed(at);
+    hak_state_word_t *at = hak_state_word(UNIT, &info, ONE);
+    uint16_t word = hak_load_relaxed(at);
     if (hak_state_claim(at, &word)) hak_add_relaxed(&shared.freed, 1);
 }
 
@@ -205,7 +207,7 @@ static void free_old(void) {
         hak_add_relaxed(&shared.freed, 1);
 }
 static void old_is_freed_once(void) {
-    uint32_t word = hak_load_relaxed(hak_state_word(UNIT, &hak_classes[1], 0));
+    uint16_t word = hak_load_relaxed(hak_state_word(UNIT, &hak_classes[1], 0));
     EXPLORE_CHECK(shared.freed == 1, "an old block is freed %u times", shared.freed);
     EXPLORE_CHECK(word == HAK_STATE_FRESH, "an old block that is freed is in state %#x", word);
 }
@@ -218,7 +220,7 @@ static void prepare_free(void) {
     EXPLORE_CHECK(hak_state_make(UNIT, &hak_classes[1]) != NULL, "no word");
 }
 static void take_from_shard(void) {
-    _Atomic uint32_t *at = hak_state_word(UNIT, &hak_classes[1], 0);
+    hak_state_word_t *at = hak_state_word(UNIT, &hak_classes[1], 0);
     hak_store_relaxed((_Atomic uint64_t *)(void *)bitmap, 0);
     hak_load_relaxed(at);
     hak_store_relaxed(at, HAK_STATE_FREE);
@@ -238,15 +240,15 @@ static void both_are_clean(void) {
 }
 
 static void freed_once(void) {
-    uint32_t word = hak_load_relaxed(hak_state_word(UNIT, &info, ONE));
+    uint16_t word = hak_load_relaxed(hak_state_word(UNIT, &info, ONE));
     unsigned in_use = hak_state_of(word) == HAK_STATE_USED;
     EXPLORE_CHECK(shared.given == shared.freed + in_use, "%u given, %u freed, %u in use",
                   shared.given, shared.freed, in_use);
 }
 
 static void both_are_there(void) {
-    uint32_t one = hak_load_relaxed(hak_state_word(UNIT, &info, ONE));
-    uint32_t other = hak_load_relaxed(hak_state_word(UNIT, &info, OTHER));
+    uint16_t one = hak_load_relaxed(hak_state_word(UNIT, &info, ONE));
+    uint16_t other = hak_load_relaxed(hak_state_word(UNIT, &info, OTHER));
     EXPLORE_CHECK(hak_state_size(one) == 1000 + ONE && hak_state_of(one) == HAK_STATE_USED &&
                       hak_state_origin(one) == HAK_ORIGIN_NEW,
                   "the first state is lost");
@@ -258,7 +260,7 @@ static void both_are_there(void) {
 /* ---- Canaries are looked at ------------------------------------------------------------------ */
 
 static void allocate(void) {
-    hak_canary_put(shared.block, SIZE, sizeof shared.block, false, true);
+    hak_canary_put(shared.block, SIZE, END, false, true);
     hak_store_release(hak_state_make(UNIT, &hak_classes[1]), hak_state_used(SIZE, 0));
 }
 static void prepare_block(void) {
@@ -270,16 +272,35 @@ static void prepare_damaged(void) {
     shared.block[SIZE] ^= 1;
 }
 static void free_block(void) {
-    _Atomic uint32_t *at = hak_state_word(UNIT, &hak_classes[1], 0);
-    uint32_t word = hak_load_relaxed(at);
+    hak_state_word_t *at = hak_state_word(UNIT, &hak_classes[1], 0);
+    uint16_t word = hak_load_relaxed(at);
     EXPLORE_CHECK(hak_state_claim(at, &word), "a block in use cannot be freed");
     EXPLORE_CHECK(hak_state_size(word) == SIZE, "a block has %zu bytes", hak_state_size(word));
-    memset(shared.block, 0, sizeof shared.block);
+    memset(shared.block, 0, END);
     hak_add_relaxed(&shared.freed, 1);
 }
 static void free_and_allocate(void) {
     free_block();
     allocate();
+}
+
+/* A block whose size does not fit into its word. */
+static void allocate_long(size_t size) {
+    hak_canary_put(shared.block, size, LONG, false, true);
+    hak_state_use(hak_state_make(UNIT, &hak_classes[2]), size, 0);
+}
+static void prepare_long(void) {
+    prepare();
+    units[UNIT].owner = 2;
+    allocate_long(5000);
+}
+static void free_and_allocate_long(void) {
+    hak_state_word_t *at = hak_state_word(UNIT, &hak_classes[2], 0);
+    uint16_t word = hak_load_relaxed(at);
+    EXPLORE_CHECK(hak_state_claim(at, &word), "a block in use cannot be freed");
+    EXPLORE_CHECK(hak_state_size_at(at, word) == 5000, "another size");
+    memset(shared.block + 5000, 0, LONG - 5000);
+    allocate_long(6000);
 }
 
 /* What verify.c calls: see mutants.py. */
@@ -298,17 +319,24 @@ static void look(void) {
     hak_hardened_check(&check);
 }
 static void nothing_is_found(void) {
-    uint32_t word = hak_load_relaxed(hak_state_word(UNIT, &hak_classes[1], 0));
+    uint16_t word = hak_load_relaxed(hak_state_word(UNIT, &hak_classes[1], 0));
     EXPLORE_CHECK(shared.damaged == 0, "a right program is blamed");
     EXPLORE_CHECK(word == hak_state_used(SIZE, 0), "the block is in state %#x", word);
 }
+static void nothing_long_is_found(void) {
+    hak_state_word_t *at = hak_state_word(UNIT, &hak_classes[2], 0);
+    const uint16_t word = hak_load_relaxed(at);
+    EXPLORE_CHECK(shared.damaged == 0, "a right program is blamed");
+    EXPLORE_CHECK(word == hak_state_used(HAK_STATE_LONG, 0) && hak_state_size_at(at, word) == 6000,
+                  "the block is in state %#x", word);
+}
 static void damage_is_found(void) {
-    uint32_t word = hak_load_relaxed(hak_state_word(UNIT, &hak_classes[1], 0));
+    uint16_t word = hak_load_relaxed(hak_state_word(UNIT, &hak_classes[1], 0));
     EXPLORE_CHECK(word == hak_state_used(SIZE, 0), "the block is in state %#x", word);
     EXPLORE_CHECK(shared.damaged == 1, "damage is reported %u times", shared.damaged);
 }
 static void the_free_counts(void) {
-    uint32_t word = hak_load_relaxed(hak_state_word(UNIT, &hak_classes[1], 0));
+    uint16_t word = hak_load_relaxed(hak_state_word(UNIT, &hak_classes[1], 0));
     EXPLORE_CHECK(shared.damaged <= 1, "damage is reported twice");
     EXPLORE_CHECK(shared.freed == 1 && word == HAK_STATE_FREE, "the block is in state %#x", word);
 }
@@ -385,6 +413,10 @@ static const explore_scenario_t scenarios[] = {
      prepare_block,
      {free_and_allocate, look},
      CHECKED(nothing_is_found)},
+    {"a look at a long block that is freed and allocated",
+     prepare_long,
+     {free_and_allocate_long, look},
+     CHECKED(nothing_long_is_found)},
     {"a look at a damaged block", prepare_damaged, {look}, CHECKED(damage_is_found)},
     {"a look at a damaged block that is freed",
      prepare_damaged,
