@@ -30,7 +30,7 @@ void hak_hardened_start(void) {
         hak_cache_flush_all(cache); /* blocks that the loader has freed before */
         hak_cache_reset(cache);
     }
-    hak_hardened.knows_old = hak_os_is_single_threaded() && hak_state_note_old();
+    if (hak_os_is_single_threaded()) hak_hardened.knows_old = hak_state_note_old();
 }
 
 /* ---- the thread's quarantine ---- */

@@ -157,6 +157,16 @@ static HAK_OUT_OF_LINE void *resize_other(void *pointer, size_t size, const void
     return moved ? moved : hak_out_of_memory(); /* the last try's system calls set errno */
 }
 
+/* As resize_sampled in realloc.c: a sampled block that stays is sampled again with its new size. */
+static HAK_SLOW_PATH void sample_again(const void *block, size_t size, const void *site) {
+    hak_sample_t *sample = hak_sample_take(block);
+    if (!sample) return;
+    const size_t of_class = hak_sample_class_size(sample);
+    hak_sample_end(sample, false);
+    if (hak_sample_enter(block, site, size, of_class, (uint32_t)of_class))
+        hak_malloc_sampled_write();
+}
+
 void *hak_hardened_realloc(void *pointer, size_t size, const void *site) {
     hak_spot_t spot;
     if (HAK_UNLIKELY(!hak_spot_find_used(pointer, &spot))) return resize_other(pointer, size, site);
@@ -168,7 +178,10 @@ void *hak_hardened_realloc(void *pointer, size_t size, const void *site) {
         HAK_UNLIKELY(!hak_canary_holds(pointer, old, spot.info->size, hak_canary_marks(spot.info))))
         hak_hardened_report_overflow("realloc", pointer, old);
     if (HAK_UNLIKELY(size > PTRDIFF_MAX)) return hak_hardened_malloc(size, site); /* refuses it */
-    if (resize_class(pointer, &spot, size)) return pointer;
+    if (resize_class(pointer, &spot, size)) {
+        if (hak_samples_on()) sample_again(pointer, size, site);
+        return pointer;
+    }
     return move(pointer, usable_of_class(&spot), size, shorten_class, &spot, site);
 }
 

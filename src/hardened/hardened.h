@@ -25,26 +25,27 @@
 enum { HAK_QUARANTINE_USUAL = 256 }; /* the profile's: one byte is the number of a place */
 
 typedef struct {
-    _Atomic bool on;           /* written last; the rest is constant then */
-    bool random;               /* RANDOM_PLACEMENT */
-    bool zero;                 /* ZERO_ON_FREE */
-    bool check_freed;          /* CHECK_FREED, which needs ZERO_ON_FREE */
-    bool canary;               /* CANARY */
-    bool match;                /* CHECK_MISMATCH */
-    bool guard;                /* GUARD_LARGE */
-    bool empty;                /* GUARD_EMPTY */
-    bool knows_old;            /* the blocks from before the path are OLD: see state.h */
-    uint32_t guard_units;      /* GUARD_UNITS */
-    uint32_t quarantine;       /* QUARANTINE, as a power of two or 0 */
-    uint32_t quarantine_mask;  /* quarantine - 1, or 0 */
-    uint32_t light_size;       /* largest light block; see quarantine.h */
-    uint32_t wide_light;       /* so many sizes from HAK_WIDE_LEAST on are light */
-    bool all;                  /* `random` to `match` are on, QUARANTINE is the usual one, no block
+    _Atomic bool on;          /* written last; the rest is constant then */
+    bool random;              /* RANDOM_PLACEMENT */
+    bool zero;                /* ZERO_ON_FREE */
+    bool check_freed;         /* CHECK_FREED, which needs ZERO_ON_FREE */
+    bool canary;              /* CANARY */
+    bool match;               /* CHECK_MISMATCH */
+    bool guard;               /* GUARD_LARGE */
+    bool empty;               /* GUARD_EMPTY */
+    bool knows_old;           /* the blocks from before the path are OLD (state.h); true only if the
+                                  process had one thread */
+    uint32_t guard_units;     /* GUARD_UNITS */
+    uint32_t quarantine;      /* QUARANTINE, as a power of two or 0 */
+    uint32_t quarantine_mask; /* quarantine - 1, or 0 */
+    uint32_t light_size;      /* largest light block; see quarantine.h */
+    uint32_t wide_light;      /* so many sizes from HAK_WIDE_LEAST on are light */
+    bool all;                 /* `random` to `match` are on, QUARANTINE is the usual one, no block
                                   is sampled, and each block that is not wide is light */
-    uint64_t quarantine_bytes; /* QUARANTINE_BYTES, without the part of light blocks */
-    uint64_t secret, factor;   /* of canaries */
-    uint64_t ones;             /* 1 in each byte of a canary, and a mark on top */
-    size_t wide;               /* see base/bytes.h */
+    uint64_t quarantine_bytes;        /* QUARANTINE_BYTES, without the part of light blocks */
+    uint64_t secret, factor;          /* of canaries */
+    uint64_t ones;                    /* 1 in each byte of a canary, and a mark on top */
+    size_t wide;                      /* see base/bytes.h */
     uint16_t route[HAK_TINY_MAX / 8]; /* (size + canary - 1) / 8 -> offset of its free list */
 } hak_hardened_t;
 

@@ -118,6 +118,7 @@ def case_hardened(library, program):
     """On the hardened path, whose blocks stay what they are."""
     os.environ["HAKMEM_PROFILE"] = "HARDENED"
     check_sites({"HAKMEM_PROF_RATE": "16384"}, library, program)
+    case_resized(library, program)
     case_exact(library, program)
     case_threads(library, program)
 
