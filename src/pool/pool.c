@@ -97,12 +97,12 @@ HAK_FAST_PATH size_t dirty_in(const hak_superslab_t *super, uint32_t mask, unsig
     return HAK_LIKELY(count == 1) ? 1 : hak_bit_count(super->dirty & mask);
 }
 
-/* Takes free units, which begin at number `start`. Lock held. */
-static hak_unit_t *take_row(hak_superslab_t *super, unsigned start, unsigned count, bool *zeroed) {
-    uint32_t mask = hak_unit_mask(start, count);
+/* Takes the free units of a mask. Lock held. */
+static bool take_mask(hak_superslab_t *super, uint32_t mask, unsigned count, bool *zeroed) {
     *zeroed = (super->dirty & mask) == 0;
     const size_t was_dirty = dirty_in(super, mask, count);
-    if (was_dirty < count && !hak_commit_charge((count - was_dirty) << HAK_UNIT_SHIFT)) return NULL;
+    if (was_dirty < count && !hak_commit_charge((count - was_dirty) << HAK_UNIT_SHIFT))
+        return false;
     const bool all = hak_one_slab_each();
     const size_t fewer = HAK_UNLIKELY(all) ? hak_lists_dirty_count(super) : was_dirty;
     if (hak_has_nodes()) place(super, was_dirty);
@@ -112,13 +112,38 @@ static hak_unit_t *take_row(hak_superslab_t *super, unsigned start, unsigned cou
     hak_pool_add(count, -fewer);
     hak_pool_count_taken();
     if (super->on_dirty && (super->free & super->dirty) == 0) hak_lists_remove_dirty(super);
-    return &super->units[start];
+    return true;
 }
 
-static hak_unit_t *take_from(hak_superslab_t *super, unsigned count, bool *zeroed) {
+static HAK_BEHIND hak_unit_t *take_from(hak_superslab_t *super, unsigned count, bool *zeroed) {
     uint32_t starts = run_starts(super->free & super->dirty, count);
     if (!starts) starts = run_starts(super->free, count);
-    return take_row(super, hak_lowest_bit(starts), count, zeroed);
+    const unsigned start = hak_lowest_bit(starts);
+    return take_mask(super, hak_unit_mask(start, count), count, zeroed) ? &super->units[start]
+                                                                        : NULL;
+}
+
+/* Takes up to `want` units of a superslab in one step: those with pages or, if there are none, others. Returns how many,
+ * 0 if the limit forbids even one. Lock held. */
+static unsigned take_some(hak_superslab_t *super, unsigned want, hak_unit_t **units, bool *zeroed) {
+    uint32_t left = super->free & super->dirty;
+    unsigned count = 1;
+    if (!left) left = super->free;
+    uint32_t mask = left & -left;
+    units[0] = &super->units[hak_lowest_bit(left)];
+    if (want > 1 && HAK_LIKELY(!hak_one_slab_each())) {
+        while ((left &= left - 1) && count < want) {
+            mask |= left & -left;
+            units[count++] = &super->units[hak_lowest_bit(left)];
+        }
+    }
+    if (HAK_UNLIKELY(!take_mask(super, mask, count, zeroed)))
+        return count > 1 ? take_some(super, 1, units, zeroed) : 0;
+    for (unsigned i = 1; i < count; i++) {
+        zeroed[i] = zeroed[0];
+        hak_pool_count_taken();
+    }
+    return count;
 }
 
 bool hak_pool_borrow(bool is_near) {
@@ -155,8 +180,7 @@ static HAK_BEHIND hak_unit_t *take_far(unsigned here, unsigned count, bool *zero
 /* Used memory of the caller's node comes first, because its pages exist. Memory without pages comes next: a fault costs
  * once, but a line of another node costs at each miss. Memory that another node has freed is left to that node or to a
  * purge, and is used only if there is nothing else. `more`: see choose. Lock held. */
-static hak_unit_t *take_locked(unsigned count, unsigned more, bool *zeroed) {
-    const unsigned here = hak_node_here();
+static hak_superslab_t *find(unsigned here, unsigned count, unsigned more) {
     hak_superslab_t *super = choose(here, count, more);
     if (!super && hak_pool_borrow(true)) super = choose(here, count, more);
     if (!super && hak_has_nodes()) super = choose_untouched(here);
@@ -166,13 +190,15 @@ static hak_unit_t *take_locked(unsigned count, unsigned more, bool *zeroed) {
         super = hak_pool_fresh_superslab();
         if (super && more) hak_pool_complete_line(super);
     }
-    hak_unit_t *unit = super ? take_from(super, count, zeroed) : NULL;
-    return unit || !hak_has_nodes() ? unit : take_far(here, count, zeroed);
+    return super;
 }
 
-hak_unit_t *hak_pool_take(unsigned count, bool *zeroed) {
+HAK_BEHIND hak_unit_t *hak_pool_take(unsigned count, bool *zeroed) {
     hak_lock_acquire(&hak_pool_lock);
-    hak_unit_t *slab = take_locked(count, 0, zeroed);
+    const unsigned here = hak_node_here();
+    hak_superslab_t *super = find(here, count, 0);
+    hak_unit_t *slab = super ? take_from(super, count, zeroed) : NULL;
+    if (!slab && hak_has_nodes()) slab = take_far(here, count, zeroed);
     hak_lock_release(&hak_pool_lock);
     if (slab && *zeroed) hak_pool_prefault(slab->base, (size_t)count << HAK_UNIT_SHIFT, 1);
     return slab;
@@ -188,7 +214,7 @@ HAK_BEHIND bool hak_pool_take_behind(hak_unit_t *first, unsigned before, unsigne
     /* While the block is in use, so is its superslab. This need not hold if the program frees the
      * block in the meantime, by mistake. */
     if (super->free & hak_unit_mask(start - before, before)) return false;
-    return (super->free & mask) == mask && take_row(super, start, count, &zeroed);
+    return (super->free & mask) == mask && take_mask(super, mask, count, &zeroed);
 }
 
 HAK_BEHIND bool hak_pool_gives_whole(void) { return hak_one_slab_each(); }
@@ -235,13 +261,18 @@ static HAK_BEHIND hak_unit_t *take_line_ahead(hak_superslab_t *super, unsigned m
 
 unsigned hak_pool_take_units(unsigned want, hak_unit_t **units, bool *zeroed, unsigned more,
                              hak_unit_t **ahead, bool *grown) {
-    unsigned taken = 0;
+    unsigned taken = 0, here, some;
     *ahead = NULL;
     hak_lock_acquire(&hak_pool_lock);
     const uint64_t superslabs = hak_load_relaxed(&hak_pool_stats.stage3);
     do {
-        units[taken] = take_locked(1, more, &zeroed[taken]);
-    } while (units[taken] && ++taken < want && choose(hak_node_here(), 1, 0));
+        hak_superslab_t *super = find(here = hak_node_here(), 1, more);
+        some = super ? take_some(super, want - taken, &units[taken], &zeroed[taken]) : 0;
+        if (some > 1) count_stage2(some - 1);
+        if (!some && hak_has_nodes())
+            some = (units[taken] = take_far(here, 1, &zeroed[taken])) != NULL;
+        taken += some;
+    } while (some && taken < want && choose(here, 1, 0));
     if (more && taken && zeroed[taken - 1])
         *ahead = take_line_ahead(hak_region_superslab_of(units[taken - 1]), more);
     *grown = hak_load_relaxed(&hak_pool_stats.stage3) != superslabs;
@@ -252,7 +283,7 @@ unsigned hak_pool_take_units(unsigned want, hak_unit_t **units, bool *zeroed, un
 }
 
 /* TINY_USE_SUPERSLAB=0: purges the slab's pages, then gives the slab back. */
-static void give_whole(hak_superslab_t *super, hak_unit_t *slab, unsigned count) {
+static HAK_BEHIND void give_whole(hak_superslab_t *super, hak_unit_t *slab, unsigned count) {
     uint32_t mask = hak_unit_mask((unsigned)(slab - super->units), count);
     bool is_clean = hak_os_purge(slab->base, (size_t)count << HAK_UNIT_SHIFT);
     HAK_HOLD(&hak_pool_lock);
@@ -274,28 +305,31 @@ static void give_locked(hak_superslab_t *super, hak_unit_t *slab, unsigned count
     hak_lists_add_free(super, hak_unit_mask((unsigned)(slab - super->units), count));
     super->freed_ms = now;
     if (!is_newest) hak_lists_append_dirty(super);
-    hak_pool_add(-(size_t)count, count);
     hak_pool_count_given(now);
+}
+
+/* Gives the first GIVEN_AT_ONCE entries of the list back, and returns the others: it may be as long as the heap. */
+static hak_unit_t *give_some(hak_unit_t *list, unsigned count, uint64_t now) {
+    size_t units = 0;
+    HAK_HOLD(&hak_pool_lock);
+    for (unsigned i = 0; list && i < GIVEN_AT_ONCE; i++, units += count) {
+        hak_unit_t *next = list->next;
+        give_locked(hak_region_superslab_of(list), list, count, now);
+        list = next;
+    }
+    hak_pool_add(-units, units);
+    return list;
 }
 
 /* Each entry of the list, linked by `next`, is `count` units. */
 static void give(hak_unit_t *list, unsigned count) {
-    uint64_t now = hak_os_now_ms();
-    bool each = hak_one_slab_each();
-    if (HAK_LIKELY(!each)) hak_lock_acquire(&hak_pool_lock);
-    for (unsigned given = 1; list; given++) {
-        hak_unit_t *next = list->next;
-        hak_superslab_t *super = hak_region_superslab_of(list);
-        if (HAK_UNLIKELY(each))
-            give_whole(super, list, count);
-        else
-            give_locked(super, list, count, now);
-        list = next;
-        if (HAK_LIKELY(each || given % GIVEN_AT_ONCE)) continue;
-        hak_lock_release(&hak_pool_lock); /* the list may be as long as the heap */
-        hak_lock_acquire(&hak_pool_lock);
+    const uint64_t now = hak_os_now_ms();
+    const bool each = hak_one_slab_each();
+    while (HAK_LIKELY(!each) && list) list = give_some(list, count, now);
+    for (hak_unit_t *next; list; list = next) {
+        next = list->next;
+        give_whole(hak_region_superslab_of(list), list, count);
     }
-    if (HAK_LIKELY(!each)) hak_lock_release(&hak_pool_lock);
 }
 
 void hak_pool_give_list(hak_unit_t *list) { give(list, 1); }

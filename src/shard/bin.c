@@ -21,6 +21,7 @@ enum {
     LIKE_LARGE = 17 << 5, /* the word of the shortest large block */
     PASS_OVER_MAX = 2,    /* slabs without used blocks that one take skips */
     ROW_LEAST = 0x1f,     /* bits of the shortest row that is worth the look */
+    FEW_BLOCKS = 3,       /* of a slab that are taken one by one */
     DENSE_LEAST = 32,     /* if a word had more blocks, zeros of the next are written, too */
 };
 
@@ -340,9 +341,9 @@ static HAK_BEHIND bool take_out_twice(hak_bin_t *bin, hak_unit_t *slab, const ha
     return lost != 0;
 }
 
-/* Takes the one block that is wanted, as most refills of classes above 4 KiB do: the lowest of the first slab. False, and
- * nothing is done, where hak_bin_take has more to do than that. */
-HAK_FAST_PATH bool take_one(hak_bin_t *bin, const hak_class_t *info, void **top, bool fresh,
+/* Takes one block to *to: the lowest of the first slab. False, and nothing is done, where hak_bin_take has more to do
+ * than that. */
+HAK_FAST_PATH bool take_one(hak_bin_t *bin, const hak_class_t *info, void **to, bool fresh,
                             const hak_told_t *told) {
     hak_unit_t *slab = bin->head;
     if (!slab || slab->purged || (hak_load_relaxed(&slab->remote_words) & slab->words_free))
@@ -361,7 +362,7 @@ HAK_FAST_PATH bool take_one(hak_bin_t *bin, const hak_class_t *info, void **top,
     *word = rest;
     if (!rest) slab->words_free &= slab->words_free - 1;
     slab->looked = 0;
-    top[1] = hak_slab_first(slab, info) + (size_t)index * info->size;
+    *to = hak_slab_first(slab, info) + (size_t)index * info->size;
     if (told->zeroed) *told->zeroed = slab->zeroed && index >= used;
     if (--slab->free_count == 0) list_remove(bin, slab);
     return true;
@@ -370,8 +371,12 @@ HAK_FAST_PATH bool take_one(hak_bin_t *bin, const hak_class_t *info, void **top,
 unsigned hak_bin_take(hak_bin_t *bin, unsigned class_index, unsigned want, void **top, bool fresh,
                       hak_told_t *told) {
     const hak_class_t *info = &hak_classes[class_index];
-    if (want == 1 && HAK_LIKELY(take_one(bin, info, top, fresh, told))) return 1;
     void **end = top + want;
+    /* One by one: as many as most refills of classes above 4 KiB want, or as slabs of few blocks have. */
+    if (want == 1 || info->count <= FEW_BLOCKS) {
+        while (take_one(bin, info, end, fresh, told))
+            if (--end == top) return want;
+    }
     unsigned passed_over = 0;
     while (end > top) {
         hak_unit_t *slab = bin->head;

@@ -20,6 +20,7 @@
 enum {
     SHIFTED_MAX = 32,
     FEW = 3,          /* blocks of a slab in a row, that cost less as lone ones */
+    FEW_BLOCKS = 3,   /* of a class's slab, that are given one by one */
     APART_FIRST = 8,  /* blocks that are given as lone ones before the next look for neighbours, */
     APART_MOST = 256, /* ...twice as many each time */
 };
@@ -301,6 +302,30 @@ static HAK_OUT_OF_LINE void *const *give_own(void *const *next, void *const *end
     return next;
 }
 
+/* The same for a class with at most FEW_BLOCKS in a slab. Nearly each of them leaves or makes a full or a free slab, so
+ * there is nothing to gather. Lock held. */
+static HAK_NEXT void *const *give_few(void *const *next, void *const *end, uint16_t mine,
+                                      const hak_class_t *info, hak_unit_t **moved) {
+    const uintptr_t units = hak_units_base();
+    const uint64_t by_block = (uint64_t)info->reciprocal << 32;
+    for (; next != end && !*moved; next++) {
+        uintptr_t offset = (uintptr_t)*next & (HAK_UNIT_SIZE - 1);
+        hak_unit_t *slab = hak_unit_by_base(units, (uintptr_t)*next - offset);
+        if (HAK_UNLIKELY(hak_load_relaxed(&slab->owner) != mine)) break;
+        if (HAK_UNLIKELY(hak_load_relaxed(&slab->remote_words) != 0)) break;
+        const uint64_t index = hak_multiply(&offset, by_block);
+        uint64_t *const word = hak_slab_bits(slab), mask = *word;
+        if (HAK_UNLIKELY(index >= info->count || hak_set_bit(&mask, index))) break;
+        *word = mask;
+        slab->words_free = 1;
+        const unsigned count = slab->free_count + 1u;
+        slab->free_count = (uint16_t)count;
+        HAK_COUNT_BLOCKS(hak_owner_class(mine), HAK_CALL_SS_LOCAL, 1);
+        if (count == 1 || count == info->count) *moved = slab;
+    }
+    return next;
+}
+
 /* Gives back the next share, which lies in a slab of another shard. If the slab is of another class, the block was
  * already free, and its slab has been released since. */
 static HAK_NEXT void give_remote(batch_t *batch, hak_unit_t *slab) {
@@ -356,7 +381,9 @@ static void give_locked(batch_t *batch, hak_bin_t *bin, uint16_t mine, hold_t *h
     while (batch->next != batch->end) {
         void *const *from = batch->next;
         hak_unit_t *moved = NULL;
-        batch->next = give_own(from, batch->end, mine, batch->info, comes, &moved);
+        batch->next = batch->info->count <= FEW_BLOCKS
+                          ? give_few(from, batch->end, mine, batch->info, &moved)
+                          : give_own(from, batch->end, mine, batch->info, comes, &moved);
         size_t given = (size_t)(batch->next - from);
         if (!moved && batch->next != batch->end) {
             hak_unit_t *slab = hak_unit_of(*batch->next);

@@ -165,13 +165,12 @@ MUTANTS = [
      "a cache that waits is emptied"),
     ("whole", "units are taken without the pool's lock",
      r"hak_lock_acquire\(&hak_pool_lock\);"
-     r"(\s*hak_unit_t \*slab = take_locked\(count, 0, zeroed\);\s*)"
+     r"(\s*const unsigned here = hak_node_here\(\);[^}]*?)"
      r"hak_lock_release\(&hak_pool_lock\);",
      r"\1",
      "addresses are short"),
     ("whole", "units are given back without the pool's lock",
-     r"if \(HAK_LIKELY\(!each\)\) hak_lock_acquire\(&hak_pool_lock\);(.*?)"
-     r"if \(HAK_LIKELY\(!each\)\) hak_lock_release\(&hak_pool_lock\);",
+     r"HAK_HOLD\(&hak_pool_lock\);(\s*for \(unsigned i = 0; list && i < GIVEN_AT_ONCE)",
      r"\1",
      "addresses are short"),
     ("whole", "units are purged that are not claimed",
