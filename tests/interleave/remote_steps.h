@@ -319,6 +319,10 @@ static void only_fork(void) { world_fork(); }
 static void free_quad_0_twice(void) { world_free_again(1, WORLD_QUAD, block[0]); }
 static void free_pair_0_twice(void) { world_free_again(1, WORLD_PAIR, block[0]); }
 static void free_pair_1_twice(void) { world_free_again(1, WORLD_PAIR, block[1]); }
+static void free_pair_1_twice_locally(void) {
+    free_pair_1_locally();
+    world_free_again(0, WORLD_PAIR, block[1]);
+}
 static void free_quad_0_twice_locally(void) { world_free_again(0, WORLD_QUAD, block[0]); }
 
 /* Takes begin when the second free is where they can see it: before that they would hand the block out, and the free that
