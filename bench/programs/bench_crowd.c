@@ -1,17 +1,18 @@
 /*
  * bench_crowd - what threads that rest keep in memory.
  *
- *   bench_crowd [threads] [blocks] [kept] [active] [pairs] [min] [max] [seed]
+ *   bench_crowd [threads] [blocks] [kept] [active] [pairs] [min] [max] [seed] [turns] [at_once]
  *
  * Starts `threads` threads and looks at the resident memory before any of them has called malloc. Then
  * each allocates `blocks` blocks of `min` to `max` bytes, uses both ends of them, frees all but `kept`, and
  * rests. Then `active` of them replace a block at random `pairs` times, and rest again: all at once, as
- * the system lets them run. A thread that keeps no block allocates and frees one in turn. Printed, net of
- * the first look:
+ * the system lets them run, or `at_once` at a time, each of which lets the next one go on; they do so `turns` times. A
+ * thread that keeps no block allocates and frees one in turn. Printed, net of the first look:
  *
  *   per_thread  resident bytes of one thread when all rest first, less the bytes it keeps
  *   overhead    resident bytes / bytes that are kept, then (0 when none are)
  *   after       the same as `per_thread` when the active ones rest again
+ *   cpu_pairs   pairs of the active ones for each second of CPU time, which a busy machine changes less
  *
  * An operation is one malloc + free.
  */
@@ -19,14 +20,15 @@
 
 #include <semaphore.h>
 
-enum { THREADS, BLOCKS, KEPT, ACTIVE, PAIRS, MIN, MAX, SEED, ARGUMENTS };
+enum { THREADS, BLOCKS, KEPT, ACTIVE, PAIRS, MIN, MAX, SEED, TURNS, AT_ONCE, ARGUMENTS };
 
 static struct bench_arg args[ARGUMENTS] = {
     [THREADS] = {"threads", 1, 30000, 2000, 0}, /* each is two mappings to the kernel */
-    [BLOCKS] = {"blocks", 1, 1u << 20, 10, 0},  [KEPT] = {"kept", 0, 1u << 20, 10, 0},
-    [ACTIVE] = {"active", 0, 30000, 64, 0},     [PAIRS] = {"pairs", 1, 1u << 30, 1000, 0},
-    [MIN] = {"min", 16, 1u << 20, 16, 0},       [MAX] = {"max", 16, 1u << 20, 1024, 0},
-    [SEED] = {"seed", 1, UINT32_MAX, 4141, 0},
+    [BLOCKS] = {"blocks", 1, 1u << 20, 10, 0},   [KEPT] = {"kept", 0, 1u << 20, 10, 0},
+    [ACTIVE] = {"active", 0, 30000, 64, 0},      [PAIRS] = {"pairs", 1, 1u << 30, 1000, 0},
+    [MIN] = {"min", 16, 1u << 20, 16, 0},        [MAX] = {"max", 16, 1u << 20, 1024, 0},
+    [SEED] = {"seed", 1, UINT32_MAX, 4141, 0},   [TURNS] = {"turns", 1, 1u << 20, 1, 0},
+    [AT_ONCE] = {"at_once", 1, 30000, 30000, 0},
 };
 
 struct worker {
@@ -35,6 +37,7 @@ struct worker {
     uint32_t state;
     char **blocks; /* a part of one table */
     uint64_t bytes;
+    struct worker *next; /* goes on when this one has had its turn; or NULL */
 };
 
 static sem_t rests; /* posted by each thread that has done what it was told */
@@ -95,17 +98,36 @@ static void *work(void *argument) {
     wait_for(&worker->go);
     fill(worker);
     sem_post(&rests);
-    wait_for(&worker->go);
-    replace(worker);
-    sem_post(&rests);
-    wait_for(&worker->go);
+    for (;;) {
+        wait_for(&worker->go);
+        replace(worker);
+        if (worker->next) sem_post(&worker->next->go);
+        sem_post(&rests);
+    }
     return NULL;
 }
 
-/* Lets the first `count` threads go on, and waits until they rest. */
-static void run(struct worker *workers, uint64_t count) {
-    for (uint64_t i = 0; i < count; i++) sem_post(&workers[i].go);
+static uint64_t cpu_ns(void) {
+    struct timespec now;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Lets the first `count` threads go on, at first `at_once` of them, and waits until they rest. */
+static void run(struct worker *workers, uint64_t count, uint64_t at_once) {
+    for (uint64_t i = 0; i < count && i < at_once; i++) sem_post(&workers[i].go);
     for (uint64_t i = 0; i < count; i++) wait_for(&rests);
+}
+
+/* The turns of the active threads. Returns the CPU time that they took. */
+static uint64_t run_turns(struct worker *workers) {
+    const uint64_t active = args[ACTIVE].value, at_once = args[AT_ONCE].value;
+    const uint64_t start = cpu_ns();
+
+    for (uint64_t i = 0; i + at_once < active; i++) workers[i].next = &workers[i + at_once];
+    for (uint64_t turn = 0; turn < args[TURNS].value; turn++) run(workers, active, at_once);
+    return cpu_ns() - start;
 }
 
 static uint64_t kept_bytes(const struct worker *workers) {
@@ -115,6 +137,10 @@ static uint64_t kept_bytes(const struct worker *workers) {
     return bytes;
 }
 
+static double pairs_of_active(void) {
+    return (double)(args[ACTIVE].value * args[PAIRS].value * args[TURNS].value);
+}
+
 /* Resident bytes of one thread beside those it keeps. */
 static double per_thread(long kb, uint64_t bytes) {
     return ((double)kb * 1024 - (double)bytes) / (double)args[THREADS].value;
@@ -122,8 +148,8 @@ static double per_thread(long kb, uint64_t bytes) {
 
 int main(int argc, char **argv) {
     struct worker *workers;
-    char **table, extra[240];
-    uint64_t count, blocks, start, ns, bytes, later;
+    char **table, extra[280];
+    uint64_t count, blocks, start, ns, cpu, bytes, later;
     long floor, rss, after;
 
     bench_start();
@@ -146,20 +172,22 @@ int main(int argc, char **argv) {
     floor = bench_rss_now_kb();
 
     start = bench_now_ns();
-    run(workers, count);
+    run(workers, count, count);
     ns = bench_now_ns() - start;
     rss = bench_rss_now_kb() - floor;
     bytes = kept_bytes(workers);
     start = bench_now_ns();
-    run(workers, args[ACTIVE].value);
+    cpu = run_turns(workers);
     ns += bench_now_ns() - start;
     after = bench_rss_now_kb() - floor;
     later = kept_bytes(workers);
 
     snprintf(extra, sizeof extra,
-             "per_thread=%.0f overhead=%.3f after=%.0f kept_kb=%llu floor_kb=%ld rss_kb=%ld",
+             "per_thread=%.0f overhead=%.3f after=%.0f kept_kb=%llu floor_kb=%ld rss_kb=%ld "
+             "cpu_pairs=%.0f",
              per_thread(rss, bytes), bytes != 0 ? (double)rss * 1024 / (double)bytes : 0,
-             per_thread(after, later), (unsigned long long)bytes / 1024, floor, rss);
-    bench_report(count * blocks + args[ACTIVE].value * args[PAIRS].value, ns, extra);
+             per_thread(after, later), (unsigned long long)bytes / 1024, floor, rss,
+             pairs_of_active() / ((double)(cpu != 0 ? cpu : 1) / 1e9));
+    bench_report(count * blocks + (uint64_t)pairs_of_active(), ns, extra);
     _exit(0); /* the threads still rest */
 }
