@@ -74,7 +74,7 @@ HAK_BEHIND void hak_open_files_close_lost(void) {
 enum { READ_FLAGS = O_RDONLY | O_CLOEXEC | O_NOCTTY };
 
 /* The kernel has /proc/thread-self since 3.17. */
-int hak_os_open_own(const char *name) {
+HAK_BEHIND int hak_os_open_own(const char *name) {
     char own[40];
     snprintf(own, sizeof own, "/proc/thread-self/%s", name);
     int file = open_noted(own, READ_FLAGS, 0);
@@ -93,7 +93,7 @@ static void each_piece(int file, hak_os_take_piece_t take, void *context) {
     }
 }
 
-void hak_os_each_own_piece(const char *name, hak_os_take_piece_t take, void *context) {
+HAK_BEHIND void hak_os_each_own_piece(const char *name, hak_os_take_piece_t take, void *context) {
     const int file = hak_os_open_own(name);
     each_piece(file, take, context);
     if (file >= 0) close_noted(file);
@@ -127,7 +127,7 @@ enum { FLAGS = O_WRONLY | O_CREAT | O_NONBLOCK | O_CLOEXEC | O_NOCTTY };
 static int open_file(const char *path, int flags) { return open_noted(path, flags, 0600); }
 
 /* True when every user may write to the directory of a path, or the directory is unknown. */
-static bool is_in_public_folder(char *path) {
+static HAK_BEHIND bool is_in_public_folder(char *path) {
     struct stat status;
     char *slash = hak_last_in(path, '/'), first = slash ? slash[1] : 0;
     if (slash) slash[1] = 0; /* restored below; the stack may be too small for a copy */
@@ -175,11 +175,13 @@ static HAK_BEHIND int make_file(char *path, int flags, int *error) {
     return -1;
 }
 
-int hak_os_create(char *path, int *error) { return make_file(path, FLAGS, error); }
+HAK_BEHIND int hak_os_create(char *path, int *error) { return make_file(path, FLAGS, error); }
 
-int hak_os_append(char *path, int *error) { return make_file(path, FLAGS | O_APPEND, error); }
+HAK_BEHIND int hak_os_append(char *path, int *error) {
+    return make_file(path, FLAGS | O_APPEND, error);
+}
 
-void hak_os_close(int file) {
+HAK_BEHIND void hak_os_close(int file) {
     HAK_KEEP_ERRNO();
     close_noted(file);
 }
