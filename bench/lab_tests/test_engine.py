@@ -1,10 +1,12 @@
 """The runner with a launcher that only pretends."""
 
 import json
+from pathlib import Path
 
 import pytest
 from hakmem_lab.engine import PATIENCE, Engine
 from hakmem_lab.launch import Outcome
+from hakmem_lab.placement import Copies
 from hakmem_lab.runner import Runner
 from hakmem_lab.settings import Settings
 from hakmem_lab.tables import Allocator, Row
@@ -101,6 +103,39 @@ def test_every_round_has_every_allocator_in_shuffled_order(make):
         assert sorted(order) == ["fast", "null", "system"]
         orders.add(order)
     assert len(orders) > 2
+
+
+def test_each_round_has_its_own_copies(tmp_path):
+    """Of the library and of the program: no round depends on where one file's pages lie."""
+    library, build = tmp_path / "fast.so", tmp_path / "build"
+    build.mkdir()
+    library.write_bytes(b"code")
+    copies = Copies(build)
+    first = copies.of(library, 0)
+    assert [copies.of(library, 0), copies.of(library, 1), copies.of(library, 1)].count(first) == 1
+    rounds = [copies.of(library, number) for number in (2, 3, 3, 0, 4)]
+    assert len(set(rounds)) == 3 and rounds[1] == rounds[2] == rounds[3]
+    assert Path(rounds[-1]).read_bytes() == Path(rounds[-2]).read_bytes() == b"code"
+    assert not Path(rounds[0]).exists() and Path(rounds[-1]).name == "fast.so"
+    assert copies.of(None, 5) is None and copies.of("/lib/none.so", 5) == "/lib/none.so"
+
+
+def test_the_runner_starts_the_copies(make, build, tmp_path, monkeypatch):
+    library = tmp_path / "fast.so"
+    library.write_bytes(b"code")
+    program = tmp_path / "prog"
+    program.write_bytes(b"code")
+    engine = make(allocators=(SYSTEM, Allocator("fast", "fast", library=str(library))))
+    engine.runner.programs["prog"] = program
+    used = []
+    run = engine.runner.launcher.run
+    engine.runner.launcher.run = lambda command, library=None, *rest, **more: (
+        used.append((command[0], library)), run(command, library and "/lib/fast.so", *rest, **more)
+    )[1]  # fmt: skip
+    engine.run()
+    timed = [(str(p), lib) for p, lib in used if str(p).endswith("prog")]
+    assert len({p for p, _ in timed}) >= 3 and len({lib for _, lib in timed if lib}) == 3
+    assert str(program) not in {p for p, _ in timed}
 
 
 def test_rows_without_null_leave_it_out(make):

@@ -9,6 +9,7 @@ from . import override, parse
 from .errors import LabError
 from .machine import LineProbe, OtherLoad, warm_mebibytes
 from .paths import built
+from .placement import Copies
 from .samples import Sample
 
 FLOOR_RUNS = 3
@@ -25,6 +26,7 @@ class Runner:
         self.empty = built(build, "empty")
         self.hugewarm = built(build, "hugewarm")
         self.probe = LineProbe(built(build, "linedist"))
+        self.copies = Copies(build)
 
     def command(self, row, count) -> list:
         """The words of a row: {n} is the count, {s} the seconds. Other braces are the row's own."""
@@ -56,12 +58,15 @@ class Runner:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 subprocess.run([self.hugewarm, str(mebibytes)], timeout=WARM_LIMIT, check=False)
 
-    def launch(self, row, allocator, count, limit=None):
+    def launch(self, row, allocator, count, limit=None, number=0):
         """(Outcome, CPUs that others used) of one run that ended well."""
+        command, library = self.command(row, count), self.copies.of(allocator.library, number)
+        if row.kind == "rate":
+            command[0] = self.copies.of(command[0], number)
         with self._folder(row) as folder:
             load = OtherLoad().start()
             outcome = self.launcher.run(
-                self.command(row, count), allocator.library, limit or self.settings.timeout,
+                command, library, limit or self.settings.timeout,
                 self.environment(row, allocator), folder=folder,
             )  # fmt: skip
         if not outcome.good:
@@ -72,7 +77,7 @@ class Runner:
         """One Sample, as it comes."""
         self.warm()
         before = self.probe.measure() if row.threads else None
-        outcome, other = self.launch(row, allocator, count)
+        outcome, other = self.launch(row, allocator, count, number=number)
         after = self.probe.measure() if row.threads else None
         return Sample(
             row=row.key, allocator=allocator.name, round=number, **figures(row, outcome),
