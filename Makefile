@@ -145,14 +145,14 @@ test-changed: build-deps test-build-deps ## Run the long doses that the changes 
 	 done <build/long-doses; [ -z "$$failed" ] || { echo "FAILED:$$failed"; exit 1; }
 
 check: test-build-deps ## Build what some tests need, and run them: make check T=unit.cache [PRESET=debug]
-	@[ -n '$(T)' ] || { echo "make check T=name: which tests? 'unit.cache', or any regular expression" >&2; exit 1; }
+	@[ -n '$(value T)' ] || { echo "make check T=name: which tests? 'unit.cache', or any regular expression" >&2; exit 1; }
 	@if [ -e build/$(PRESET)/CMakeCache.txt ]; then where='-B build/$(PRESET)'; \
 	 else where='--preset $(PRESET) -DHAKMEM_BENCH_PEERS=OFF'; fi; \
 	 $(CMAKE) $$where --log-level=NOTICE -DHAKMEM_BUILD_TESTS=ON $(CMAKE_FLAGS) >/dev/null
-	@targets=$$(python3 tests/support/targets.py build/$(PRESET) '$(T)') || exit 1; \
+	@targets=$$(python3 tests/support/targets.py build/$(PRESET) '$(value T)') || exit 1; \
 	 { $(CMAKE) --build --preset $(PRESET) --parallel $(JOBS) --target $$targets || touch build/$(PRESET)/.failed; } $(QUIET); \
 	 ! rm build/$(PRESET)/.failed 2>/dev/null
-	@ctest --preset $(PRESET) -R '$(T)' $(DOSE) -j $(TEST_JOBS)
+	@ctest --preset $(PRESET) -R '$(value T)' $(DOSE) -j $(TEST_JOBS)
 
 suites: test-deps release ## Run test suites of real programs on HAKMEM and on the system's malloc: hours [ARGS='redis']
 	@$(CMAKE) --build --preset release --parallel $(JOBS) --target hakmem_shared test_witness $(QUIET)

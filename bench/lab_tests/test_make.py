@@ -48,3 +48,10 @@ def test_a_wrong_pattern_or_commit_is_told_in_one_line(tmp_path):
                           capture_output=True, text=True, timeout=60, check=False)  # fmt: skip
     assert done.returncode == 0 and done.stdout, done.stderr  # a branch's first push has no commit before it
     assert done.stderr.count("\n") == 1 and "no commit 'no-such-commit'" in done.stderr, done.stderr
+
+
+def test_a_pattern_keeps_its_dollars():
+    """`make check T='a$|b$'`: make would read $| as a variable of its own, and another test would run."""
+    pattern = "unit.cache$|unit.dyn$"
+    lines = [line for line in make("check", f"T={pattern}").stdout.splitlines() if "unit.cache" in line]
+    assert len(lines) == 3 and all(f"'{pattern}'" in line for line in lines), lines
