@@ -373,7 +373,7 @@ HAK_FAST_PATH void free_of_list(hak_quarantine_t *quarantine, hak_free_list_t *l
     HAK_FORGET(list);
     at += index;
     const size_t word = hak_load_relaxed(at),
-                   tag = hak_state_used(0, hak_hardened_origin_of(function));
+                 tag = hak_state_used(0, hak_hardened_origin_of(function));
     size_t size = hak_state_size(word), end = list->size;
     if (HAK_UNLIKELY(((word - tag) & HAK_STATE_TAG) != 0 ||
                      (said != (size_t)HAK_ANY_SIZE && said != size)))
