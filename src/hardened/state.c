@@ -5,7 +5,7 @@
 #include "os/os.h"
 
 /* Bytes of an array; of the first kind also for the sizes behind the words. */
-static const unsigned sizes[HAK_STATE_LEVELS] = {2 * HAK_BLOCKS_FEW * sizeof(uint16_t),
+static const unsigned sizes[HAK_STATE_LEVELS] = {sizeof(uint16_t) * HAK_BLOCKS_FEW * 2,
                                                  HAK_BLOCKS_SOME * sizeof(uint16_t),
                                                  HAK_BLOCKS_MAX * sizeof(uint16_t)};
 _Static_assert(HAK_UNIT_SIZE / HAK_BLOCKS_FEW < HAK_STATE_LONG, "longer arrays have no LONG sizes");
