@@ -69,13 +69,26 @@ static unsigned home(void) { return hak_cache->shard; }
 
 #define PART(name) (all || hak_hardened.name)
 
+/* Reports a write to a block that has just left its free list. The block lies there meanwhile: the program's handler of
+ * SIGABRT may jump away. */
+static HAK_SLOW_PATH void report_write(hak_entry_t entry, const hak_class_t *info) {
+    hak_quarantine_t *quarantine = hak_load_relaxed(&hak_cache->quarantine);
+    hak_free_list_t *list = quarantine ? &quarantine->lists[info - hak_classes] : NULL;
+    const bool lies =
+        list && hak_quarantine_push((hak_rest_t){entry, list}, list->room, (hak_chance_t){0, 0});
+    hak_quarantine_report_write(entry.block, info->size);
+    if (lies) hak_quarantine_pop(list, list->count);
+}
+
 /* Prepares a block that leaves its free list for the program, whatever it contains and whichever parts are on. */
 static HAK_OUT_OF_LINE void *hand_out(hak_entry_t entry, const hak_class_t *info, size_t size,
                                       bool zero, hak_origin_t origin) {
-    if (hak_hardened.check_freed && hak_load_relaxed(entry.at) != HAK_STATE_FRESH)
-        hak_quarantine_check_zero(entry.block, info->size);
-    else if (zero)
+    if (hak_hardened.check_freed && hak_load_relaxed(entry.at) != HAK_STATE_FRESH) {
+        if (HAK_UNLIKELY(!hak_is_zero(entry.block, info->size, &hak_hardened.wide)))
+            report_write(entry, info);
+    } else if (zero) {
         memset(entry.block, 0, hak_hardened.canary ? size : info->size);
+    }
     if (hak_hardened.canary)
         hak_canary_put(entry.block, size, info->size, false, hak_canary_marks(info));
     hak_state_use(entry.at, size, origin);

@@ -19,14 +19,16 @@ enum {
     ROOM_MOST = 2048,       /* entries of one that has grown */
     ROOM_LEAST = 4,         /* the same for large blocks */
     ROOM_BYTES = 32 * 1024, /* the same of its blocks */
-    LOW_PART = 4,           /* a refill is due at this part of a free list */
-    MANY_SLOW = 3,          /* slow calls of one kind, besides the first */
+    LONGEST = HAK_STATE_LONG +
+              1,   /* with a canary, each block of this size has its own size in its word */
+    LOW_PART = 4,  /* a refill is due at this part of a free list */
+    MANY_SLOW = 3, /* slow calls of one kind, besides the first */
 };
 
 static void describe(hak_free_list_t *list, const hak_class_t *info) {
     list->start_test = info->start_test;
     list->size = info->size;
-    const bool known = info->size && info->size <= HAK_TINY_MAX;
+    const bool known = info->size && info->size <= LONGEST && !hak_class_is_coloured(info);
     list->level = known ? info->level : HAK_STATE_NO_LEVEL;
 }
 
@@ -192,12 +194,17 @@ hak_entry_t hak_quarantine_take_one(unsigned class_index) {
     return entry;
 }
 
-void hak_quarantine_report_write(void *block, size_t size) {
+/* Zeroes a block that was written to; returns the first byte that is not zero, or `size`: no such byte is left if another
+ * thread writes to the block even now. */
+static HAK_SLOW_PATH size_t clean(void *block, size_t size) {
     const char *bytes = block;
     size_t at = 0;
-    while (at < size && !bytes[at])
-        at++; /* no such byte is left if another thread writes to the block even now */
+    while (at < size && !bytes[at]) at++;
     memset(block, 0, size);
+    return at;
+}
+
+static HAK_SLOW_PATH void report_write(const void *block, size_t size, size_t at) {
     if (at == size)
         hak_error_report("malloc",
                          "write after free: %p is a free block of %zu bytes, and it was written to",
@@ -209,52 +216,71 @@ void hak_quarantine_report_write(void *block, size_t size) {
                          block, size, at);
 }
 
-/* Checks blocks that leave the thread, and stores their addresses. */
-static void check_freed(const hak_entry_t *entries, unsigned count, size_t size, void **blocks) {
-    const bool checks = hak_hardened.check_freed;
-    for (unsigned i = 0; i < count; i++) {
-        blocks[i] = entries[i].block;
-        if (checks && hak_load_relaxed(entries[i].at) != HAK_STATE_FRESH)
-            hak_quarantine_check_zero(blocks[i], size);
-    }
+void hak_quarantine_report_write(void *block, size_t size) {
+    report_write(block, size, clean(block, size));
+}
+
+/* A block that was written to after its free, and zeroed again; no block at first. */
+typedef struct {
+    void *block;
+    size_t at; /* the first byte that was not zero */
+} damage_t;
+
+/* Checks a block that leaves the thread, and stores its address. */
+static void *check_freed(const hak_entry_t *entry, size_t size, damage_t *damage) {
+    if (hak_hardened.check_freed && hak_load_relaxed(entry->at) != HAK_STATE_FRESH &&
+        HAK_UNLIKELY(!hak_is_zero(entry->block, size, &hak_hardened.wide)))
+        *damage = (damage_t){entry->block, clean(entry->block, size)};
+    return entry->block;
+}
+
+/* A report comes last: a handler of the program may jump out of it. */
+static void report_damage(const damage_t *damage, size_t size) {
+    if (HAK_UNLIKELY(damage->block != NULL)) report_write(damage->block, size, damage->at);
 }
 
 static unsigned class_of(const hak_quarantine_t *quarantine, const hak_free_list_t *list) {
     return (unsigned)(list - quarantine->lists);
 }
 
-/* Gives `count` entries of a free list to the shard: the oldest, or, where places are random, the last
- * ones. */
-static void give(hak_quarantine_t *quarantine, unsigned home, hak_free_list_t *list,
-                 unsigned count) {
+/* Gives up to `count` entries of a free list to the shard: the oldest, or, where places are random, the last ones. Ends
+ * after a block that was written to, which the caller has to report. */
+static damage_t give(hak_quarantine_t *quarantine, unsigned home, hak_free_list_t *list,
+                     unsigned count) {
     void *blocks[ROOM_MAX];
-    for (unsigned some; count > 0; count -= some) {
-        some = (unsigned)hak_min(count, ROOM_MAX);
+    damage_t damage = {NULL, 0};
+    for (unsigned some; count > 0 && !damage.block; count -= some) {
+        const unsigned most = hak_min(count, ROOM_MAX);
+        const hak_entry_t *from = list->entries, *last = from + list->count - 1;
+        for (some = 0; some < most && !damage.block; some++)
+            blocks[some] =
+                check_freed(hak_hardened.random ? last - some : from + some, list->size, &damage);
         const unsigned left = list->count - some;
-        hak_entry_t *from = list->entries + (hak_hardened.random ? left : 0);
-        check_freed(from, some, list->size, blocks);
-        if (!hak_hardened.random) memmove(from, from + some, left * sizeof *from);
+        if (!hak_hardened.random)
+            memmove(list->entries, list->entries + some, left * sizeof *list->entries);
         hak_store_relaxed(&list->count, (uint16_t)left);
         /* Last: a handler of the program may run in it, and allocate. */
         hak_shard_flush(home, class_of(quarantine, list), blocks, some);
     }
+    return damage;
 }
 
 /* A free list that is full gives half of its blocks away; one that has none yet is made. */
 static HAK_OUT_OF_LINE void push_slow(hak_quarantine_t *quarantine, unsigned home,
                                       hak_rest_t rest) {
     hak_free_list_t *list = rest.list;
-    unsigned class_index = class_of(quarantine, list);
+    const unsigned class_index = class_of(quarantine, list);
+    damage_t damage = {NULL, 0};
     if (list->entries || make_list(list, class_index)) {
         if (list->count >= list->room) grow(quarantine, list, true);
-        if (list->count >= list->room) give(quarantine, home, list, list->room / 2);
+        if (list->count >= list->room) damage = give(quarantine, home, list, list->room / 2);
         quarantine->gave = true;
         hak_quarantine_push(rest, list->room, hak_quarantine_chance(&quarantine->random));
-        return;
+    } else {
+        void *block = check_freed(&rest.entry, hak_classes[class_index].size, &damage);
+        hak_shard_flush(home, class_index, &block, 1);
     }
-    void *block;
-    check_freed(&rest.entry, 1, hak_classes[class_index].size, &block);
-    hak_shard_flush(home, class_index, &block, 1);
+    report_damage(&damage, hak_classes[class_index].size);
 }
 
 static void push(hak_quarantine_t *quarantine, unsigned home, hak_rest_t rest) {
@@ -319,6 +345,11 @@ void hak_quarantine_keep(hak_quarantine_t *quarantine, unsigned home, hak_rest_t
 
 void hak_quarantine_flush(hak_quarantine_t *quarantine, unsigned home) {
     for (uint32_t i = 0; i < hak_hardened.quarantine; i++) empty(quarantine, home, i);
-    for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++)
-        give(quarantine, home, &quarantine->lists[i], quarantine->lists[i].count);
+    for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) {
+        hak_free_list_t *list = &quarantine->lists[i];
+        while (list->count) {
+            const damage_t damage = give(quarantine, home, list, list->count);
+            report_damage(&damage, list->size);
+        }
+    }
 }

@@ -99,7 +99,7 @@ HAK_FAST_PATH bool hak_state_is_used(uint64_t word) { return hak_state_of(word) 
 HAK_FAST_PATH hak_origin_t hak_state_origin(uint64_t word) {
     return (hak_origin_t)(word >> HAK_ORIGIN_SHIFT & HAK_STATE_BITS);
 }
-/* The size of a tiny block. */
+/* The size of a block, if it is not longer than LONG. */
 HAK_FAST_PATH size_t hak_state_size(size_t word) { return (size_t)(word >> HAK_SIZE_SHIFT); }
 
 /* That of any block; `word`: its word, as read before. */

@@ -1,5 +1,5 @@
 /* jumps.c - the program's handler of SIGABRT jumps out of the report of a damaged block: the block that was being freed
- * is free all the same, whatever its size. */
+ * is free all the same, whatever its size. So is one whose free finds a write to another block. */
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -46,11 +46,43 @@ static void test_size(size_t size) {
           (int)(live() - before));
 }
 
+/* A thread frees MANY blocks, so that some go back to their slab and are compared with zero; WRITTEN of them were
+ * written to after their free. */
+enum { MANY = 6000, WRITTEN = 600, SIZE = 200 };
+
+static void test_writes(void) {
+    static char *blocks[MANY];
+    static volatile unsigned freed, jumps;
+    const uint64_t before = live();
+    for (unsigned i = 0; i < MANY; i++) CHECK((blocks[i] = API(malloc)(SIZE)) != NULL, "no block");
+    freed = jumps = 0;
+    while (freed < MANY) {
+        if (sigsetjmp(back, 1) != 0) jumps++;
+        while (freed < MANY) {
+            char *block = blocks[freed++];
+            API(free)(block);
+            if (freed % (MANY / WRITTEN) == 0) block[SIZE / 2] = 1;
+        }
+    }
+    CHECK(jumps > 5, "%u jumps in frees", jumps);
+    while (freed > 0) { /* these find the other blocks that were written to */
+        if (sigsetjmp(back, 1) != 0) jumps++;
+        for (; freed > 0; freed--) blocks[freed - 1] = API(malloc)(SIZE);
+    }
+    while (freed < MANY) {
+        if (sigsetjmp(back, 1) != 0) jumps++;
+        while (freed < MANY) API(free)(blocks[freed++]);
+    }
+    CHECK(live() <= before, "%d of %u blocks are lost in %u jumps", (int)(live() - before),
+          (unsigned)MANY, jumps);
+}
+
 int main(void) {
     watchdog(60, "jumps out of reports");
     require_hakmem();
     proc_no_core_files();
     signal(SIGABRT, jump_back);
     for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) test_size(sizes[i]);
+    test_writes();
     return 0;
 }
