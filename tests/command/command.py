@@ -273,8 +273,9 @@ def case_status_as_others(folder):
     os.mkdir(os.path.join(folder, "sub"))
     names = ["", "none", os.path.join(folder, "none"), plain, folder, loop, plain + "/below", "plain", "sub", "loop",
              put("orphan", "#!/no/such/program\n", 0o755), put("of_data", f"#!{plain}\n", 0o755),
-             "x" * 300, folder + "/x" * 2500]
-    for path in (f"{folder}:/usr/bin:/bin", f"{plain}:/none:{folder}:/usr/bin:/bin"):
+             "x" * 300, folder + "/x" * 2500, "true"]
+    for path in (f"{folder}:/usr/bin:/bin", f"{plain}:/none:{folder}:/usr/bin:/bin",
+                 f"/{'d' * 4200}:{folder}:/usr/bin:/bin"):
         for name in names:
             others = {subprocess.run([*tool, name], env={"PATH": path}, capture_output=True, check=False).returncode
                       for tool in (("/usr/bin/env",), ("/usr/bin/timeout", "60"), ("/usr/bin/nice",))}

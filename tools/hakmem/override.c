@@ -37,7 +37,8 @@ static int error_of(const char *path) {
     return S_ISREG(info.st_mode) && access(path, X_OK) == 0 ? 0 : EACCES;
 }
 
-/* Goes on after an error of a folder as execvp does; of these, EACCES is told at the end. */
+/* Goes on after an error of a folder as execvp does, and skips a folder that is itself too long for a path; of these
+ * errors, EACCES is told at the end. */
 bool program_find(const char *name, char *path, size_t size) {
     const bool is_path = strchr(name, '/') != NULL;
     const char *folders = is_path || !*name ? "" : getenv("PATH");
@@ -47,7 +48,7 @@ bool program_find(const char *name, char *path, size_t size) {
         size_t length = strcspn(folders, ":");
         const char *between = length ? "/" : is_path ? "" : "./";
         int needed = snprintf(path, size, "%.*s%s%s", (int)length, folders, between, name);
-        int found = needed < (int)size ? error_of(path) : ENAMETOOLONG;
+        int found = length >= size ? ENOENT : needed < (int)size ? error_of(path) : ENAMETOOLONG;
         if (!found) return true;
         if (is_path || found == EACCES || (found != ENOENT && found != ENOTDIR)) error = found;
         folders += length;
