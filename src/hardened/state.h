@@ -15,9 +15,9 @@
  *
  * The words of a unit are an array by block index. A unit has up to three arrays, one for each
  * level of classes. Each is made when it is first needed, and none is ever freed or given to another
- * unit. But when the pages of a free unit go back to the system, so do those of its arrays, and its
- * words are NEVER again, as in a unit that has never been a slab (hak_state_purge). So if a thread frees
- * a block twice, and the slab has become another one by then, the thread finds words of the same unit:
+ * unit. But when the pages of a free unit go back to the system, so do those of an array of whole pages, and its
+ * words are NEVER again, as in a unit that has never been a slab (hak_state_purge); shorter ones stay as they are. So if
+ * a thread frees a block twice, and the slab has become another one by then, the thread finds words of the same unit:
  * at worst the state of a block with the same index.
  *
  * NEAR ARRAYS. The pointers to the arrays stand in a table of their superslab. Those of the first HAK_STATE_NEAR units
