@@ -77,7 +77,7 @@ static HAK_SLOW_PATH void report_write(hak_entry_t entry, const hak_class_t *inf
     const bool lies =
         list && hak_quarantine_push((hak_rest_t){entry, list}, list->room, (hak_chance_t){0, 0});
     hak_quarantine_report_write(entry.block, info->size);
-    if (lies) hak_quarantine_pop(list, list->count);
+    if (lies) hak_quarantine_pop(list, list->count - 1u);
 }
 
 /* Prepares a block that leaves its free list for the program, whatever it contains and whichever parts are on. */

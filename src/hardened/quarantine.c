@@ -16,13 +16,12 @@ enum {
     ROOM_FIRST = 32,        /* entries of a new free list, at most */
     BYTES_FIRST = 8 * 1024, /* of blocks in it, unless that is too few */
     ROOM_MAX = 128, /* entries of one that has been refilled some times; blocks that move at once */
-    ROOM_MOST = 2048,       /* entries of one that has grown */
-    ROOM_LEAST = 4,         /* the same for large blocks */
-    ROOM_BYTES = 32 * 1024, /* the same of its blocks */
-    LONGEST = HAK_STATE_LONG +
-              1,   /* with a canary, each block of this size has its own size in its word */
-    LOW_PART = 4,  /* a refill is due at this part of a free list */
-    MANY_SLOW = 3, /* slow calls of one kind, besides the first */
+    ROOM_MOST = 2048,             /* entries of one that has grown */
+    ROOM_LEAST = 4,               /* the same for large blocks */
+    ROOM_BYTES = 32 * 1024,       /* the same of its blocks */
+    LONGEST = HAK_STATE_LONG + 1, /* largest class whose words hold every size, with a canary */
+    LOW_PART = 4,                 /* a refill is due at this part of a free list */
+    MANY_SLOW = 3,                /* slow calls of one kind, besides the first */
 };
 
 static void describe(hak_free_list_t *list, const hak_class_t *info) {
@@ -204,7 +203,7 @@ static HAK_SLOW_PATH size_t clean(void *block, size_t size) {
     return at;
 }
 
-static HAK_SLOW_PATH void report_write(const void *block, size_t size, size_t at) {
+static HAK_SLOW_PATH void tell_write(const void *block, size_t size, size_t at) {
     if (at == size)
         hak_error_report("malloc",
                          "write after free: %p is a free block of %zu bytes, and it was written to",
@@ -217,7 +216,7 @@ static HAK_SLOW_PATH void report_write(const void *block, size_t size, size_t at
 }
 
 void hak_quarantine_report_write(void *block, size_t size) {
-    report_write(block, size, clean(block, size));
+    tell_write(block, size, clean(block, size));
 }
 
 /* A block that was written to after its free, and zeroed again; no block at first. */
@@ -236,7 +235,7 @@ static void *check_freed(const hak_entry_t *entry, size_t size, damage_t *damage
 
 /* A report comes last: a handler of the program may jump out of it. */
 static void report_damage(const damage_t *damage, size_t size) {
-    if (HAK_UNLIKELY(damage->block != NULL)) report_write(damage->block, size, damage->at);
+    if (HAK_UNLIKELY(damage->block != NULL)) tell_write(damage->block, size, damage->at);
 }
 
 static unsigned class_of(const hak_quarantine_t *quarantine, const hak_free_list_t *list) {

@@ -17,8 +17,7 @@ enum { PLACES = 16 };
 typedef struct {
     _Atomic uintptr_t thread; /* 0: free. Any thread takes a free place; all else is its own */
     int file;
-    hak_os_file_id_t
-        id; /* the thread may have left its work by a jump, and the program reused the number */
+    hak_os_file_id_t id; /* the number may be another file's, after a jump out of a report */
 } place_t;
 
 static place_t places[PLACES] HAK_APART;

@@ -21,7 +21,6 @@ enum {
     LIKE_LARGE = 17 << 5, /* the word of the shortest large block */
     PASS_OVER_MAX = 2,    /* slabs without used blocks that one take skips */
     ROW_LEAST = 0x1f,     /* bits of the shortest row that is worth the look */
-    FEW_BLOCKS = 3,       /* of a slab that are taken one by one */
     DENSE_LEAST = 32,     /* if a word had more blocks, zeros of the next are written, too */
 };
 
@@ -373,7 +372,7 @@ unsigned hak_bin_take(hak_bin_t *bin, unsigned class_index, unsigned want, void 
     const hak_class_t *info = &hak_classes[class_index];
     void **end = top + want;
     /* One by one: as many as most refills of classes above 4 KiB want, or as slabs of few blocks have. */
-    if (want == 1 || info->count <= FEW_BLOCKS) {
+    if (want == 1 || info->count <= HAK_FEW_BLOCKS) {
         while (take_one(bin, info, end, fresh, told))
             if (--end == top) return want;
     }

@@ -3,6 +3,9 @@
 
 #include "shard/shard.h"
 
+/* Blocks of slabs that have no more of them are taken and given one by one: nearly each makes its slab full or free. */
+enum { HAK_FEW_BLOCKS = 3 };
+
 /* Results of a take, beside the blocks. */
 typedef struct {
     bool *zeroed;      /* or NULL: whether the one wanted block is known to be zero */

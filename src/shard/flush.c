@@ -20,7 +20,6 @@
 enum {
     SHIFTED_MAX = 32,
     FEW = 3,          /* blocks of a slab in a row, that cost less as lone ones */
-    FEW_BLOCKS = 3,   /* of a class's slab, that are given one by one */
     APART_FIRST = 8,  /* blocks that are given as lone ones before the next look for neighbours, */
     APART_MOST = 256, /* ...twice as many each time */
 };
@@ -302,8 +301,8 @@ static HAK_OUT_OF_LINE void *const *give_own(void *const *next, void *const *end
     return next;
 }
 
-/* The same for a class with at most FEW_BLOCKS in a slab. Nearly each of them leaves or makes a full or a free slab, so
- * there is nothing to gather. Lock held. */
+/* The same for a class with at most HAK_FEW_BLOCKS in a slab: nearly each block makes its slab one in use or a free one,
+ * so there is nothing to gather. Lock held. */
 static HAK_NEXT void *const *give_few(void *const *next, void *const *end, uint16_t mine,
                                       const hak_class_t *info, hak_unit_t **moved) {
     const uintptr_t units = hak_units_base();
@@ -381,7 +380,7 @@ static void give_locked(batch_t *batch, hak_bin_t *bin, uint16_t mine, hold_t *h
     while (batch->next != batch->end) {
         void *const *from = batch->next;
         hak_unit_t *moved = NULL;
-        batch->next = batch->info->count <= FEW_BLOCKS
+        batch->next = batch->info->count <= HAK_FEW_BLOCKS
                           ? give_few(from, batch->end, mine, batch->info, &moved)
                           : give_own(from, batch->end, mine, batch->info, comes, &moved);
         size_t given = (size_t)(batch->next - from);

@@ -41,7 +41,7 @@ typedef struct {
 } HAK_ALIGNED(HAK_LINE) group_t;
 
 _Static_assert(sizeof(group_t) == (size_t)(2 + SHARDS) * HAK_LINE,
-               "a start or an end moves three lines");
+               "a start or an end uses three of these lines");
 
 static group_t first HAK_OWN_LINE; /* small processes have no other */
 static group_t others[GROUPS - 1] HAK_APART;
