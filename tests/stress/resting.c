@@ -77,13 +77,13 @@ int main(int argc, char **argv) {
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     CHECK(workers != MAP_FAILED, "no table");
     start(workers, count);
-    size_t base = proc_rss_kib();
+    size_t base = proc_anonymous_kib();
     go(workers, count);
-    size_t keeping = (proc_rss_kib() - base) * 1024;
+    size_t keeping = (proc_anonymous_kib() - base) * 1024;
     for (size_t i = 0; i < count; i++) live += workers[i].bytes;
     go(workers, count);
     API(malloc_trim)(0); /* else free units keep their pages for a while */
-    size_t now = proc_rss_kib();
+    size_t now = proc_anonymous_kib();
     size_t resting = now > base ? (now - base) * 1024 : 0;
     printf("%zu bytes beside %zu in blocks, %zu bytes without, of each thread\n",
            (keeping - live) / count, live / count, resting / count);

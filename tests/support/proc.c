@@ -31,6 +31,7 @@ static size_t field_kib(const char *path, const char *field) {
 }
 
 size_t proc_rss_kib(void) { return field_kib("/proc/self/smaps_rollup", "Rss"); }
+size_t proc_anonymous_kib(void) { return field_kib("/proc/self/smaps_rollup", "Anonymous"); }
 
 size_t proc_private_dirty_kib(void) {
     return field_kib("/proc/self/smaps_rollup", "Private_Dirty");

@@ -6,6 +6,7 @@
 
 /* Resident memory in KiB, exact (/proc/self/smaps_rollup; the counters of statm lag). */
 size_t proc_rss_kib(void);
+size_t proc_anonymous_kib(void); /* the same without pages of files, such as code */
 
 /* Memory in KiB that this process alone has written to. */
 size_t proc_private_dirty_kib(void);
