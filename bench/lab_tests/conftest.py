@@ -64,7 +64,8 @@ def make_build(folder):
         compile_program(f"{name}_alloc.c", target, "-shared", "-fPIC", "-fno-builtin")
     compile_program("empty.c", folder / "static", "-static")
     compile_program("steady.c", folder / "steady", "-static")
-    for name, source in (("bump", "bump_alloc.c"), ("fixed", "fixed.c"), ("calls", "calls.c")):
+    for name, source in (("bump", "bump_alloc.c"), ("fixed", "fixed.c"), ("calls", "calls.c"),
+                         ("again", "again.c")):  # fmt: skip
         target = folder / f"lib{name}.so"
         compile_program(source, target, "-shared", "-fPIC", "-fno-builtin", "-ldl")
     for name, source in NAMES.items():

@@ -35,7 +35,7 @@ def cell(total=1000, allocator=100, faults=10, functions=None):
     instructions = {"total": total, "allocator": allocator, "copies": 5, "loader": 5,
                     "rest": total - allocator - 10}  # fmt: skip
     return {"instructions": instructions, "l1": 50, "l2": 20, "faults": faults,
-            "faults_small": faults, "huge_pages": 0, "peak_rss_kb": 900, "mean_rss_kb": 800,
+            "faults_small": faults, "given_back": 4, "touched_again": 1, "huge_pages": 0, "peak_rss_kb": 900, "mean_rss_kb": 800,
             "syscalls": {"total": 7, "calls": {"mmap": 7}},
             "calls": {"malloc": 2, "calloc": 0, "realloc": 0, "aligned": 0, "free": 2, "usable": 0},
             "functions": functions or {"malloc": allocator}}  # fmt: skip
@@ -164,6 +164,7 @@ def test_ratios_tables_and_geomeans():
     page = show.page(found)
     assert "/ MIMALLOC" in page and "0.900" in page and "| geomean" in page
     assert "22.5" in page  # 90 instructions of 4 calls
+    assert "| perl    |     10 |          4 |             1 |       10.00 % |" in page
     del found["programs"]["perl"]["cells"]["hakmem"]["l1"]
     assert figures.value(found, "model", "perl", "hakmem") is None and show.page(found)
 
@@ -271,6 +272,61 @@ def test_the_clock_of_an_allocator_counts_its_looks(build, tmp_path):
     told = subprocess.run([tmp_path / "program"], env={"LD_PRELOAD": libraries}, check=True,
                           capture_output=True, text=True).stdout  # fmt: skip
     assert told == "1000000000 250000 1"
+
+
+# An allocator of whole pages: every way to give them back.
+GIVER = """\
+#include <sys/mman.h>
+enum { PAGE = 4096, ACCESS = PROT_READ | PROT_WRITE, FLAGS = MAP_PRIVATE | MAP_ANONYMOUS };
+void *malloc(unsigned long size) { return mmap(0, size + PAGE, ACCESS, FLAGS, -1, 0); }
+void *calloc(unsigned long count, unsigned long size) { return malloc(count * size); }
+void free(void *block) { (void)block; }
+void purge(char *at, int pages) { madvise(at, pages * PAGE, MADV_DONTNEED); }
+void unmap(char *at, int pages) { munmap(at, pages * PAGE); }
+void renew(char *at, int pages) { mmap(at, pages * PAGE, ACCESS, FLAGS | MAP_FIXED, -1, 0); }
+void cut(char *at, int pages, int to) { mremap(at, pages * PAGE, to * PAGE, 0); }
+"""
+TAKER = """\
+#include <stdlib.h>
+#include <sys/mman.h>
+enum { PAGE = 4096 };
+void purge(char *, int), unmap(char *, int), renew(char *, int), cut(char *, int, int);
+static void touch(char *at, int pages) {
+    for (int i = 0; i < pages; i++) at[i * PAGE] = 1;
+}
+int main(void) {
+    char *at = (char *)(((unsigned long)malloc(2000 * PAGE) | (PAGE - 1)) + 1);
+    touch(at, 20);
+    purge(at, 40); /* 20 given */
+    touch(at, 5);  /* 5 again */
+    purge(at, 5);  /* 25 given */
+    touch(at, 2);  /* 7 again */
+    touch(at + 100 * PAGE, 1);
+    madvise(at + 100 * PAGE, PAGE, MADV_DONTNEED); /* the program's: not counted */
+    touch(at + 600 * PAGE, 30);
+    unmap(at + 600 * PAGE, 30);                  /* 55 given */
+    renew(at + 600 * PAGE, 30);
+    touch(at + 600 * PAGE, 10);                  /* 17 again */
+    renew(at + 600 * PAGE, 10);                  /* 65 given */
+    touch(at + 700 * PAGE, 8);
+    cut(at, 708, 704);                           /* 69 given */
+    return 0;
+}
+"""
+
+
+def test_pages_given_back_and_touched_again_are_counted(build, tmp_path):
+    for name, text, more in (("libgiver.so", GIVER, ["-shared", "-fPIC"]),
+                             ("program", TAKER, [tmp_path / "libgiver.so"])):  # fmt: skip
+        (tmp_path / "source.c").write_text(text)
+        words = ["cc", "-O1", "-D_GNU_SOURCE", "-fno-builtin", "-o", tmp_path / name,
+                 tmp_path / "source.c", *more]  # fmt: skip
+        subprocess.run(words, check=True)
+    subprocess.run([tmp_path / "program"], check=True,
+                   env={"LD_PRELOAD": f"{build}/libagain.so",
+                        "AGAIN_FILE": str(tmp_path / "again")})  # fmt: skip
+    (file,) = tmp_path.glob("again.*")
+    assert json.loads(file.read_text()) == {"given": 69, "again": 17}
 
 
 @pytest.mark.long

@@ -92,6 +92,7 @@ class Meter:
         self.before = ("env", "-i", self.steady, "--")
         self.fixed = str(built(session.build, "libfixed.so"))
         self.calls = str(built(session.build, "libcalls.so"))
+        self.again = str(built(session.build, "libagain.so"))
         self.build = session.build
 
     @contextlib.contextmanager
@@ -189,6 +190,20 @@ class Meter:
         most.pop("peak_rss_kb")
         return {"mean_rss_kb": mean, "huge_pages": huge // 2048, "calls": most}
 
+    def given_back(self, program, allocator) -> dict:
+        """Anonymous pages that the allocator gave back, and how often one of them was touched again, of
+        all processes, without huge pages. Nothing where its calls are not to be seen: within libc."""
+        if not allocator.library:
+            return {}
+        with tempfile.TemporaryDirectory(prefix="hakmem-cost-") as out:
+            self._run(program, allocator, before=[self.again], options=["-s"],
+                      more={"AGAIN_FILE": f"{out}/again"})  # fmt: skip
+            found = [json.loads(file.read_text()) for file in Path(out).iterdir()]
+        if not found:
+            raise LabError(f"{program.name} on {allocator.title}: its pages were not counted")
+        return {"given_back": sum(one["given"] for one in found),
+                "touched_again": sum(one["again"] for one in found)}  # fmt: skip
+
     def at_full_speed(self, program, allocator) -> dict:
         """Faults, memory, and the library's own statistics, of one run without a tool."""
         outcome, calls, statistics = self._with_calls(program, allocator, lambda out: {
@@ -204,7 +219,7 @@ class Meter:
     def cell(self, program, allocator) -> dict:
         """All figures, or the instructions only."""
         found = {}
-        rest = (self.faults, self.system_calls, self.memory) if self.whole else ()
+        rest = (self.faults, self.given_back, self.system_calls, self.memory) if self.whole else ()
         for count in (self.instructions, *rest):
             found.update(count(program, allocator))
         return found

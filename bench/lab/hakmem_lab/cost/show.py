@@ -62,6 +62,21 @@ def calls(document) -> list:
     return ["### calls", "", *_lines(head, rows), ""]
 
 
+def given_back(document) -> list:
+    """Pages that the base gave back, and those touched again: their part of its faults."""
+    base, rows = document["base"], []
+    for program, row in document["programs"].items():
+        cell = row["cells"].get(base, {})
+        if "given_back" in cell and cell.get("faults_small"):
+            share = cell["touched_again"] / cell["faults_small"] * 100
+            rows.append([program, _number(cell["faults_small"]), _number(cell["given_back"]),
+                         _number(cell["touched_again"]), f"{share:.2f} %"])  # fmt: skip
+    if not rows:
+        return []
+    head = ["program", "faults", "given back", "touched again", "of the faults"]
+    return ["### pages given back and touched again, without huge pages", "", *_lines(head, rows), ""]
+
+
 def page(document) -> str:
     """All tables."""
     lines = []
@@ -69,7 +84,7 @@ def page(document) -> str:
         if any(figures.value(document, figure, program, document["base"]) is not None
                for program in document["programs"]):  # fmt: skip
             lines += table(document, figure)
-    return "\n".join([*lines, *calls(document)])
+    return "\n".join([*lines, *given_back(document), *calls(document)])
 
 
 def difference(document, old, new, least=0.0005) -> str:
