@@ -364,6 +364,8 @@ void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
     if (HAK_UNLIKELY(!cache)) return refill_without_cache(class_index, zeroed);
     hak_magazine_t *magazine = &cache->magazines[class_index];
     if (!magazine->slots && !zeroed) {
+        if (cache->upgraded[class_index] == 0)
+            hak_shard_touch(hak_cache_partner(cache), class_index);
         one[0] = upgrade(cache, class_index);
         if (HAK_WAY_FOUND(HAK_WAY_REFILL_ABOVE, one[0] != NULL)) return one[0];
     }

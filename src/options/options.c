@@ -70,7 +70,9 @@ static const row_t rows[HAK_OPTION_COUNT] = {
 #include "options/each_option.def"
 };
 
-static _Atomic uint8_t sources[HAK_OPTION_COUNT];
+/* One more, not zero: so they lie on a page that all processes have. On a page of zeros the first read, and later the first
+ * write, would be a page fault each. */
+static _Atomic uint8_t sources[HAK_OPTION_COUNT + 1] = {[HAK_OPTION_COUNT] = UINT8_MAX};
 
 const char *const hak_option_kinds[] = {"number", "word", "either", "text", "obsolete", "number"};
 const char *const hak_option_tiers[] = {"selector", "tiny", "mid", "large", "memory", "process"};

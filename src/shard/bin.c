@@ -168,7 +168,8 @@ static HAK_NEXT bool disown(hak_bin_t *bin, hak_unit_t *slab) {
     if (HAK_UNLIKELY(!lets_go(slab, info))) return false;
     size_t blocks = slab->fresh - hak_bin_purged_blocks(slab, info);
     hak_bin_add_slabs(hak_owner_shard(owner), -1u);
-    HAK_ADD_OWNED(&hak_owner_rare(owner)->left, 1);
+    /* In one step although the lock is held: a new page is not read first, see hak_shard_touch. */
+    hak_add_relaxed(&hak_owner_rare(owner)->left, 1);
     HAK_ADD_OWNED(&bin->touched, -blocks);
     HAK_ADD_OWNED(&bin->spare, -blocks);
     hak_region_set_class(slab, 1, HAK_CLASS_NONE);

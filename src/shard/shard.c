@@ -68,6 +68,11 @@ HAK_NEXT void hak_shard_recount(void) {
     hak_store_release(&counts.homes, wanted); /* partner: hak_shard_homes */
 }
 
+void hak_shard_touch(unsigned home, unsigned class_index) {
+    uint32_t none = 0;
+    hak_cas_acquire(&hak_bin_of(home, class_index)->adopted, &none, 0);
+}
+
 bool hak_shard_has_slabs(unsigned home, unsigned class_index) {
     return hak_load_relaxed(&hak_bin_of(home, class_index)->adopted) != 0;
 }

@@ -180,6 +180,11 @@ void *hak_shard_record(unsigned shard, size_t size);
 /* Must be called after the number of CPUs has changed. Lock of the thread list held. */
 void hak_shard_recount(void);
 
+/* Writes to a shard's bin of the class and changes nothing. If a new page is read first, its first write costs a second
+ * page fault: so this comes before a thread first looks at the bin. No lock: one step replaces 0 by 0 in `adopted`, so
+ * the holder of the lock, who reads it and then writes it, finds what it has read. */
+void hak_shard_touch(unsigned home, unsigned class_index);
+
 /* True when a shard's bin of the class has ever had a slab. */
 bool hak_shard_has_slabs(unsigned home, unsigned class_index);
 

@@ -372,6 +372,6 @@ MUTANTS = [
      r"-\(uint64_t\)hak_bit_count\(bits\)\);",
      r"0);"),
     ("remote", "a slab that leaves its bin stays counted",
-     r"HAK_ADD_OWNED\(&hak_owner_rare\(owner\)->left, 1\);",
+     r"hak_add_relaxed\(&hak_owner_rare\(owner\)->left, 1\);",
      r""),
 ]

@@ -1,5 +1,5 @@
-/* first_pages.c - the first 100 small allocations of a program touch at most PAGE_LIMIT pages, and the records of
- * 64 slabs RECORD_LIMIT.
+/* first_pages.c - the first 100 small allocations of a program touch at most PAGE_LIMIT pages, the records of
+ * 64 slabs RECORD_LIMIT, and the first blocks of many size classes BIN_LIMIT.
  *
  * The numbers depend a little on where the library is mapped. So the test takes the median of several
  * processes; each returns its number as its exit status. */
@@ -42,6 +42,15 @@ static int faults_of_slabs(void) {
     return (int)(proc_minor_faults() - before);
 }
 
+/* Nobody touches these blocks, either. */
+static int faults_of_classes(void) {
+    require_hakmem();
+    long before = proc_minor_faults();
+    for (size_t size = 8; size <= 64 * 1024; size += size / 8 + 8)
+        CHECK(API(malloc)(size) != NULL, "no block");
+    return (int)(proc_minor_faults() - before);
+}
+
 static int run_once(const char *what) {
     int status;
     pid_t child = fork();
@@ -68,8 +77,12 @@ static void check(const char *what, const char *title, int limit) {
 
 int main(int argc, char **argv) {
     watchdog(20, "the first pages");
-    if (argc > 1) return *argv[1] == 'b' ? faults_of_100_blocks() : faults_of_slabs();
+    if (argc > 1)
+        return *argv[1] == 'b'   ? faults_of_100_blocks()
+               : *argv[1] == 'c' ? faults_of_classes()
+                                 : faults_of_slabs();
     check("blocks", "the first 100 small allocations", PAGE_LIMIT);
     check("slabs", "the records of 64 slabs", RECORD_LIMIT);
+    check("classes", "the first blocks of many size classes", BIN_LIMIT);
     return 0;
 }
