@@ -12,6 +12,7 @@
 enum {
     MIXED_PART = 8,    /* a heap is mixed if large heaps have more than this part of the units */
     MIXED_LEAST = 256, /* other units that such a heap needs before they get huge pages */
+    BIN_UNITS = 24,    /* in use for each bin of a shard other than the first */
 };
 
 bool hak_pool_is_mixed(void) {
@@ -21,8 +22,10 @@ bool hak_pool_is_mixed(void) {
 /* True when, in superslabs that do not belong to large heaps, slabs whose blocks fill them use at least 7 of 8 units:
  * then new superslabs will be filled, too. Ragged slabs and the first chunks of heaps do not count,
  * nor what stocks of shards have on average: a shard uses its line of the map little by little. In a mixed heap
- * these superslabs must have 16 MiB or more, as region.c requires of every heap. False under a LIMIT, or near a
- * LIMIT_SOFT, which a huge page could exceed. Under THP=2 it does not matter how many units are used. Under the lock. */
+ * these superslabs must have 16 MiB or more, as region.c requires of every heap. Half of a bin's newest slab was never
+ * used, so where there are many bins, one for each class and shard, huge pages make much of a small heap resident for
+ * nothing; what a program of one shard pays for that is in decision 0021. False under a LIMIT, or near a LIMIT_SOFT, which
+ * a huge page could exceed. Under THP=2 it does not matter how many units are used. Under the lock. */
 static bool is_dense(void) {
     size_t large = hak_pool_stats.large_units;
     size_t own = hak_pool_superslabs() * hak_superslab_units() - large;
@@ -31,7 +34,9 @@ static bool is_dense(void) {
                     hak_load_relaxed(&hak_pool_stats.first_units) +
                     hak_load_relaxed(&hak_pool_stats.stocks) * (HAK_MAP_LINE_UNITS / 2);
     if (own < MIXED_LEAST && hak_pool_is_mixed()) return false;
-    return (used >= others + (own - own / 8) || hak_thp_is_early()) && hak_option(HAK_OPTION_THP) &&
+    const size_t least =
+        hak_max(own - own / 8, hak_load_relaxed(&hak_pool_stats.other_bins) * BIN_UNITS);
+    return (used >= others + least || hak_thp_is_early()) && hak_option(HAK_OPTION_THP) &&
            !hak_option(HAK_OPTION_LIMIT) && !hak_commit_soft_near();
 }
 

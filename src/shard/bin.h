@@ -80,8 +80,9 @@ hak_bin_t *hak_bin_of(unsigned shard, unsigned class_index);
 uint32_t hak_bin_slab_count(unsigned shard);
 void hak_bin_add_slabs(unsigned shard, uint32_t more);
 
-/* A bin gets its first slab: see hak_shard_classes. */
+/* A bin gets its first slab: see hak_shard_classes. The second: the part of a shard in other_bins of the pool. */
 void hak_bin_add_class(unsigned shard, unsigned class_index);
+size_t hak_shard_bins_told(unsigned shard);
 
 /* Classes whose bins had HAK_SPARE_LEAST spare bytes when blocks last came back, a bit each, as in
  * hak_shard_classes. A search for sparse slabs reads only the lines of these bins (sparse.c), because

@@ -4,12 +4,14 @@
 #include "classes/dyn.h"
 #include "meta/meta.h"
 #include "meta/room.h"
+#include "pool/pool.h"
 #include "shard/bin.h"
 #include "shard/verify.h"
 #include "shard/warm_slab.h"
 
 enum { SHARDS_OWN = 2 }; /* shards whose memory is our own: small processes have no other */
 enum { LENDS_LEAST = HAK_UNIT_SIZE }; /* bytes of used blocks of which other shards take some */
+enum { BINS_TOLD = 8 };               /* bins that a shard tells the pool of at once */
 
 /* Small processes touch only the first page. The bins have no room for the counters, so these lie in front of them and
  * are narrow: with 64 bits each they would need another page. */
@@ -92,8 +94,19 @@ uint64_t hak_shard_classes(unsigned shard, unsigned word) {
     return hak_load_relaxed(&record_of(shard)->classes[word]);
 }
 
+/* The pool's figure lies in a line that all shards write: each word of classes tells of BINS_TOLD bins at a time. */
 void hak_bin_add_class(unsigned shard, unsigned class_index) {
-    hak_or_relaxed(&record_of(shard)->classes[class_index / 64], (uint64_t)1 << class_index % 64);
+    const uint64_t before = hak_or_relaxed(&record_of(shard)->classes[class_index / 64],
+                                           (uint64_t)1 << class_index % 64);
+    if (shard && hak_bit_count(before) % BINS_TOLD == BINS_TOLD - 1)
+        hak_add_relaxed(&hak_pool_stats.other_bins, BINS_TOLD);
+}
+
+size_t hak_shard_bins_told(unsigned shard) {
+    size_t bins = 0;
+    for (unsigned w = 0; shard && w < HAK_SHARD_CLASS_WORDS; w++)
+        bins += hak_bit_count(hak_shard_classes(shard, w)) / BINS_TOLD * BINS_TOLD;
+    return bins;
 }
 
 HAK_NEXT uint64_t hak_shard_spare(unsigned shard, unsigned word) {

@@ -188,7 +188,7 @@ static size_t check_class(hak_check_t *check, unsigned class_index, uint64_t *ca
 }
 
 void hak_shard_check(hak_check_t *check, uint64_t carved[HAK_CLASS_COUNT + 1]) {
-    size_t ragged = 0;
+    size_t ragged = 0, bins = 0;
     HAK_EACH_SHARD (shard)
         memset(hak_bin_sum_of(shard, 0), 0, (HAK_CLASS_COUNT + 1) * sizeof(hak_bin_sum_t));
     hak_region_each_superslab(check_units, check);
@@ -201,7 +201,10 @@ void hak_shard_check(hak_check_t *check, uint64_t carved[HAK_CLASS_COUNT + 1]) {
         for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) slabs += hak_bin_sum_of(shard, i)->slabs;
         hak_check_equal(check, "shard", hak_bin_of(shard, 0), "slabs of its bins",
                         hak_bin_slab_count(shard), slabs);
+        bins += hak_shard_bins_told(shard);
     }
+    hak_check_equal(check, "pool", &hak_pool_stats, "other_bins = bins that shards have told of",
+                    hak_load_relaxed(&hak_pool_stats.other_bins), bins);
     hak_check_equal(check, "pool", &hak_pool_stats, "ragged_units = slabs of ragged classes",
                     hak_load_relaxed(&hak_pool_stats.ragged_units), ragged);
 }

@@ -1,4 +1,5 @@
-/* lends.c: explores the bits of bins that lend (hak_bin_lends in src/shard/bin.h), on the real table.c.
+/* lends.c: explores the bits of bins that lend (hak_bin_lends in src/shard/bin.h), and the bins of which a shard tells
+ * the pool, on the real table.c.
  *
  *   lends             every scenario must hold
  *   lends --broken    the sources were broken on purpose: some scenario must fail */
@@ -17,6 +18,8 @@ _Static_assert(CLASS / 64 == OTHER / 64, "one word");
 static record_t record;
 
 /* ---- What the table stands on ---------------------------------------------------------------- */
+
+hak_pool_stats_t hak_pool_stats;
 
 void *hak_meta_alloc_zeroed(size_t size) {
     EXPLORE_CHECK(size == sizeof record, "a record of %zu bytes", size);
@@ -118,11 +121,37 @@ static void it_lends_after_the_next_flush(void) {
     EXPLORE_CHECK(hak_bin_lends(SHARD, CLASS), "a bin with %zu blocks does not lend", spare(CLASS));
 }
 
+/* So many bins of the first word of classes have a slab, and so many of the second one, beside the two that get theirs. */
+enum { FIRST = 1, SECOND = 64 };
+
+static void prepare_bins(unsigned first, unsigned second) {
+    prepare();
+    hak_store_relaxed(&hak_pool_stats.other_bins, 0);
+    for (unsigned i = 0; i < first; i++) hak_bin_add_class(SHARD, FIRST + 2 + i);
+    for (unsigned i = 0; i < second; i++) hak_bin_add_class(SHARD, SECOND + 1 + i);
+}
+
+static void prepare_all_but_two(void) { prepare_bins(BINS_TOLD - 2, 0); }
+static void prepare_all_but_one(void) { prepare_bins(BINS_TOLD - 1, 0); }
+static void prepare_all_but_one_twice(void) { prepare_bins(BINS_TOLD - 1, BINS_TOLD - 1); }
+
+static void add_a_bin(void) { hak_bin_add_class(SHARD, FIRST); }
+static void add_another_bin(void) { hak_bin_add_class(SHARD, FIRST + 1); }
+static void add_one_of_the_second_word(void) { hak_bin_add_class(SHARD, SECOND); }
+
+static void bins_are_told_once(void) {
+    const size_t told = atomic_load(&hak_pool_stats.other_bins), bins = hak_shard_bins_told(SHARD);
+    EXPLORE_CHECK(bins >= BINS_TOLD && told == bins, "the pool knows of %zu bins of %zu", told,
+                  bins);
+}
+
 static const char *describe(const volatile void *variable) {
-    return variable == &record.lends[CLASS / 64] ? "the bits"
-           : variable == &bin(CLASS)->spare      ? "the blocks of one class"
-           : variable == &bin(OTHER)->spare      ? "the blocks of the other class"
-                                                 : NULL;
+    return variable == &record.lends[CLASS / 64]    ? "the bits"
+           : variable == &record.classes[0]         ? "the classes"
+           : variable == &hak_pool_stats.other_bins ? "the pool's bins"
+           : variable == &bin(CLASS)->spare         ? "the blocks of one class"
+           : variable == &bin(OTHER)->spare         ? "the blocks of the other class"
+                                                    : NULL;
 }
 
 static const explore_scenario_t scenarios[] = {
@@ -151,10 +180,26 @@ static const explore_scenario_t scenarios[] = {
      {take_enough, give_enough, take_enough},
      .finally = it_lends_after_the_next_flush,
      .describe = describe},
+    {"two bins get their first slab, and one of them is the eighth",
+     prepare_all_but_two,
+     {add_a_bin, add_another_bin},
+     .finally = bins_are_told_once,
+     .describe = describe},
+    {"two bins get their first slab, and one of them is the ninth",
+     prepare_all_but_one,
+     {add_a_bin, add_another_bin},
+     .finally = bins_are_told_once,
+     .describe = describe},
+    {"the eighth bin of each word gets its first slab",
+     prepare_all_but_one_twice,
+     {add_a_bin, add_one_of_the_second_word},
+     .finally = bins_are_told_once,
+     .describe = describe},
 };
 
 int main(int argc, char **argv) {
     memory_track(&record, sizeof record);
     memory_track(&hak_shard_table, sizeof hak_shard_table);
+    memory_track(&hak_pool_stats, sizeof hak_pool_stats);
     return scenarios_main(scenarios, sizeof scenarios / sizeof *scenarios, argc, argv);
 }

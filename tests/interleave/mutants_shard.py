@@ -21,6 +21,13 @@ MUTANTS = [
     ("lends", "a bin lends as long as its bit is set",
      r"if \(used_bytes\(&record->bins\[class_index\], class_index\) >= LENDS_LEAST\) return true;",
      r"return true;"),
+    ("lends", "bins are counted before their bit is set",
+     r"const uint64_t before = hak_or_relaxed\(&record_of\(shard\)->classes\[class_index / 64\],\s*([^;]*)\);",
+     r"const uint64_t before = hak_load_relaxed(&record_of(shard)->classes[class_index / 64]); "
+     r"hak_or_relaxed(&record_of(shard)->classes[class_index / 64], \1);"),
+    ("lends", "bins are told by a load and a store",
+     r"hak_add_relaxed\(&hak_pool_stats.other_bins, BINS_TOLD\);",
+     r"hak_store_relaxed(&hak_pool_stats.other_bins, hak_load_relaxed(&hak_pool_stats.other_bins) + BINS_TOLD);"),
     ("lends", "blocks that come back set no bit",
      r"if \(!hak_shard_is_plain\(shard\)\) note\(record_of\(shard\)->lends, class_index, true\);",
      r""),

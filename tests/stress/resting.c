@@ -1,10 +1,11 @@
 /* resting.c - what many threads keep that have made a few calls, and rest.
  *
- *     resting [threads]
+ *     resting [threads] [blocks]
  *
- * So many threads allocate ten blocks of 16 to 1,024 bytes, use them, and rest. Net of what was resident before
+ * So many threads allocate ten blocks of 16 to 1,024 bytes each, use them, and rest. Net of what was resident before
  * the first of them did so, and of their blocks, a thread keeps at most KEEPING bytes: the rounding up to
- * classes, and its part of slabs. Then each frees its blocks and rests: at most RESTING bytes. */
+ * classes, and its part of slabs. Then each frees its blocks and rests: at most RESTING bytes. With 3,000 threads and
+ * 30 blocks each the heap is just above the size from which it may have huge pages. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <semaphore.h>
@@ -17,22 +18,30 @@
 #include "proc.h"
 #include "rng.h"
 
-enum { BLOCKS = 10, LEAST = 16, MOST = 1024, KEEPING = 1024, RESTING = 512, STACK = 128 * 1024 };
+enum {
+    BLOCKS_MOST = 64,
+    LEAST = 16,
+    MOST = 1024,
+    KEEPING = 1024,
+    RESTING = 512,
+    STACK = 128 * 1024,
+};
 
 typedef struct {
     sem_t go;
     struct rng rng;
     size_t bytes;
-    char *blocks[BLOCKS];
+    char *blocks[BLOCKS_MOST];
 } worker_t;
 
+static size_t blocks; /* of each thread */
 static sem_t rests;
 
 static void *work(void *argument) {
     worker_t *worker = argument;
     sem_post(&rests);
     sem_wait(&worker->go);
-    for (int i = 0; i < BLOCKS; i++) {
+    for (size_t i = 0; i < blocks; i++) {
         size_t size = rng_size(&worker->rng, LEAST, MOST);
         worker->blocks[i] = API(malloc)(size);
         CHECK(worker->blocks[i] != NULL, "no memory");
@@ -41,7 +50,7 @@ static void *work(void *argument) {
     }
     sem_post(&rests);
     sem_wait(&worker->go);
-    for (int i = 0; i < BLOCKS; i++) API(free)(worker->blocks[i]);
+    for (size_t i = 0; i < blocks; i++) API(free)(worker->blocks[i]);
     sem_post(&rests);
     sem_wait(&worker->go); /* to the end of the process */
     return NULL;
@@ -71,6 +80,8 @@ static void go(worker_t *workers, size_t count) {
 
 int main(int argc, char **argv) {
     size_t count = argument(argc, argv, 1, 1000), live = 0;
+    blocks = argument(argc, argv, 2, 10);
+    CHECK(blocks <= BLOCKS_MOST, "too many blocks");
     watchdog(120, "a thread that rests");
     require_hakmem();
     worker_t *workers = mmap(NULL, count * sizeof *workers, PROT_READ | PROT_WRITE,

@@ -444,6 +444,28 @@ static void slabs_beside_large_blocks_have_huge_pages(void **state) {
     while (count) give(dense[--count], hak_superslab_units());
 }
 
+/* Each bin of a shard other than the first has a slab of which a part was never used: a small heap with many of them
+ * gets no huge pages, one that has become large beside them gets some. */
+static void a_heap_of_many_bins_has_small_pages(void **state) {
+    (void)state;
+    static hak_unit_t *dense[DENSE_MAX];
+    enum { EACH = 24 };
+    unsigned count = 0;
+    purge_pool(0, true); /* what is taken below is new */
+    const size_t had = hak_pool_stats.used_units;
+    const size_t bins = (had + 600 * hak_superslab_units()) / EACH;
+    uint64_t huge = hak_pool_stats.huge;
+    hak_add_relaxed(&hak_pool_stats.other_bins, bins);
+    while (count < 599) dense[count++] = take(hak_superslab_units());
+    REQUIRE(hak_pool_stats.huge == huge, "%zu bins, and huge pages with %zu units in use", bins,
+            (size_t)hak_pool_stats.used_units);
+    while (count < DENSE_MAX && hak_pool_stats.huge < huge + 20)
+        dense[count++] = take(hak_superslab_units());
+    REQUIRE(count < DENSE_MAX, "%u superslabs in use, and no huge pages", count);
+    hak_add_relaxed(&hak_pool_stats.other_bins, -bins);
+    while (count) give(dense[--count], hak_superslab_units());
+}
+
 int main(int argc, char **argv) {
     (void)argc;
     unit_need_environment(argv, (const char *const[]){"HAKMEM_PURGE_DELAY_MS=-1", NULL});
@@ -463,6 +485,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(behind_a_row_in_use_only),
         cmocka_unit_test(dense_growth_has_huge_pages),
         cmocka_unit_test(slabs_beside_large_blocks_have_huge_pages),
+        cmocka_unit_test(a_heap_of_many_bins_has_small_pages),
         cmocka_unit_test(many_requests), /* last: it may leave zones of huge pages */
     };
     return cmocka_run_group_tests_name("pool", tests, NULL, NULL);
