@@ -182,6 +182,11 @@ void hak_cache_flush_all(hak_cache_t *cache);
  * has room for: the next thread there needs such blocks. */
 void hak_cache_pass_on(hak_cache_t *cache);
 
+/* Before a cache of many waits for its next thread: if it holds more than HAK_WAITING_BYTES, each magazine gives all but
+ * its newest 4 KiB of blocks to the depot of the CPU and the shards. */
+enum { HAK_WAITING_BYTES = 256 * 1024 };
+void hak_cache_rest(hak_cache_t *cache);
+
 /* Brakes a thread that frees faster than purge work gives memory back. Slow calls do the purge
  * work; with small stacks more frees become slow. Small stacks also hold fewer blocks, each of
  * which may be the last one that keeps its slab from becoming free. Each call of the first

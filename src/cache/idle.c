@@ -4,17 +4,19 @@
 #include "cache/cpu_depot.h"
 #include "cache/magazine.h"
 #include "cache/warm_cache.h"
+#include "classes/dyn.h"
 #include "shard/shard.h"
 
 enum {
     REST_CALLS = 128, /* slow calls of its tier after which a magazine is idle... */
     REST_PAGES = 512, /* ...if it pins so many pages; with fewer pages, after more calls */
     PAGE_LEAST = 4096,
-    LEFT_MOST = 8,     /* magazines of classes that were left, emptied by one call */
-    LEFT_TIMES = 4,    /* see hak_idle_give_left */
-    BRAKED_SLOTS = 5,  /* slots in use of a braked stack, sentinel included */
-    BRAKED_MOST = 8,   /* magazines that one call brakes */
-    BRAKED_LOOKS = 16, /* magazines that a later call looks at; the first one looks at all */
+    WAITING_EACH = 4 * 1024, /* bytes of blocks that a magazine of a waiting cache keeps */
+    LEFT_MOST = 8,           /* magazines of classes that were left, emptied by one call */
+    LEFT_TIMES = 4,          /* see hak_idle_give_left */
+    BRAKED_SLOTS = 5,        /* slots in use of a braked stack, sentinel included */
+    BRAKED_MOST = 8,         /* magazines that one call brakes */
+    BRAKED_LOOKS = 16,       /* magazines that a later call looks at; the first one looks at all */
 };
 
 /* Looks at a magazine. True when it is idle and has blocks to give back. */
@@ -101,5 +103,28 @@ static HAK_NEXT void empty_all(hak_cache_t *cache, bool to_depot) {
 }
 
 void hak_cache_flush_all(hak_cache_t *cache) { empty_all(cache, false); }
+
+/* Bytes of blocks in its magazines. Most threads that end have small stacks: then nobody looks. */
+static HAK_BEHIND size_t bytes_held(hak_cache_t *cache) {
+    size_t bytes = 0;
+    for (unsigned tier = 0; tier < HAK_CACHED_TIERS; tier++) bytes += cache->capacity[tier];
+    if (bytes <= HAK_WAITING_BYTES) return bytes;
+    bytes = 0;
+    for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) {
+        const size_t count = hak_magazine_count(&cache->magazines[i]);
+        if (count) bytes += count * hak_dyn_size_of(i);
+    }
+    return bytes;
+}
+
+HAK_BEHIND void hak_cache_rest(hak_cache_t *cache) {
+    const bool to_depot = hak_depot_is_open();
+    if (bytes_held(cache) <= HAK_WAITING_BYTES) return;
+    for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) {
+        const size_t count = hak_magazine_count(&cache->magazines[i]);
+        const size_t most = count ? WAITING_EACH / hak_dyn_size_of(i) : 0;
+        if (count > most) hak_magazine_flush(cache, i, count - most, to_depot, NULL);
+    }
+}
 
 void hak_cache_pass_on(hak_cache_t *cache) { empty_all(cache, hak_depot_is_open()); }

@@ -331,6 +331,8 @@ static HAK_BEHIND unsigned full_most(const hak_cache_t *cache) {
     return count > SHARDS ? most + most / 2 : most;
 }
 
+HAK_BEHIND bool hak_group_many(void) { return hak_shard_homes() > SHARDS; }
+
 bool hak_group_may_keep(const hak_cache_t *cache) {
     group_t *group = group_of(cache->shard);
     const unsigned most = full_most(cache);

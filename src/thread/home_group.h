@@ -68,6 +68,9 @@ void hak_group_join(hak_cache_t *cache, hak_seat_t seat);
 /* True when a cache seems to wait in the group of the CPU. */
 bool hak_group_has_waiting(void);
 
+/* True on a large machine: there are several groups, and many caches may wait. */
+bool hak_group_many(void);
+
 /* True when the cache of an ending thread may wait with its blocks. */
 bool hak_group_may_keep(const hak_cache_t *cache);
 void hak_group_leave(hak_cache_t *cache, bool keeps);

@@ -124,10 +124,12 @@ static void end_step(void) {
 static void give_up(hak_cache_t *cache) {
     hak_thread_flush_quarantine(cache);
     const bool keeps = hak_group_may_keep(cache);
-    if (keeps)
+    if (keeps) {
         hak_warm_cache_release(cache);
-    else
+        if (HAK_UNLIKELY(hak_group_many())) hak_cache_rest(cache);
+    } else {
         hak_cache_pass_on(cache);
+    }
     hak_gate_use(NULL); /* another thread may get the post next */
     hak_gate_enter();
     hak_group_leave(cache, keeps);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "cache/cache.h"
+#include "classes/dyn.h"
 #include "hakmem.h"
 #include "os/cpu.h"
 #include "os/os.h"
@@ -181,6 +182,63 @@ static void a_trim_takes_what_waits_in_each_group(void **state) {
     REQUIRE(end.in_time && end.status == 0, "status %#x: %s", (unsigned)end.status, end.err);
 }
 
+static size_t bytes_of(hak_cache_t *cache) {
+    size_t bytes = 0;
+    for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++)
+        bytes += hak_cache_count(cache, i) * hak_dyn_size_of(i);
+    return bytes;
+}
+
+static size_t held; /* in the cache of a thread that ends */
+
+/* Takes and frees so many blocks of all sizes that its cache becomes large. */
+static void *fill_a_cache(void *unused) {
+    enum { BLOCKS = 400, ROUNDS = 8 };
+    static void *blocks[BLOCKS];
+    for (unsigned round = 0; round < ROUNDS; round++)
+        for (size_t size = 16; size <= 16384; size *= 2) {
+            for (unsigned i = 0; i < BLOCKS; i++) blocks[i] = hakmem_malloc(size);
+            for (unsigned i = 0; i < BLOCKS; i++) hakmem_free(blocks[i]);
+        }
+    held = bytes_of(hak_thread_cache());
+    CHECK(held > HAK_WAITING_BYTES, "the cache holds %zu bytes", held);
+    return unused;
+}
+
+/* On a large machine, where many caches wait, each keeps few blocks; on a small one all. */
+static int waits_with_few(const char *argument) {
+    const bool is_large = strcmp(argument, "wait-large") == 0;
+    size_t kept = 0;
+    pthread_t user;
+    hakmem_free(hakmem_malloc(SIZE));
+    CHECK(pthread_create(&user, NULL, fill_a_cache, NULL) == 0, "no thread");
+    pthread_join(user, NULL);
+    for (hak_cache_t *cache = hak_thread_caches(); cache; cache = cache->next)
+        if (cache->holds) kept += bytes_of(cache);
+    CHECK(kept > 0, "nothing waits");
+    if (is_large)
+        CHECK(kept <= HAK_WAITING_BYTES, "%zu bytes wait of %zu", kept, held);
+    else
+        CHECK(kept == held, "%zu bytes wait of %zu", kept, held);
+    CHECK(hak_verify() == 0, "violations");
+    return 0;
+}
+
+static void a_large_machine_lets_few_blocks_wait(void **state) {
+    (void)state;
+    static const struct {
+        const char *shards, *argument;
+    } cases[] = {{"HAKMEM_SHARDS=64", "wait-large"}, {"HAKMEM_SHARDS=8", "wait-small"}};
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *const variables_of[] = {cases[i].shards, "HAKMEM_PURGE_THREAD=0",
+                                            "HAKMEM_CACHE_BUDGET=1G", NULL};
+        struct child_end end;
+        unit_rerun(cases[i].argument, variables_of, SECONDS, &end);
+        REQUIRE(end.in_time && end.status == 0, "%s: status %#x: %s", cases[i].shards,
+                (unsigned)end.status, end.err);
+    }
+}
+
 /* A thread with a cache, until it may end. */
 static sem_t begun, may_end[SWINGS];
 
@@ -252,12 +310,14 @@ static void caches_with_blocks_serve_first(void **state) {
 }
 
 int main(int argc, char **argv) {
+    if (argc > 1 && strncmp(argv[1], "wait", 4) == 0) return waits_with_few(argv[1]);
     if (argc > 1) return strchr(argv[1], ',') ? counts(argv[1]) : several_groups();
     unit_need_environment(argv, variables);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(caches_with_blocks_serve_first),
         cmocka_unit_test(no_lock_of_the_process),
         cmocka_unit_test(a_trim_takes_what_waits),
+        cmocka_unit_test(a_large_machine_lets_few_blocks_wait),
         cmocka_unit_test(a_trim_waits_for_bins),
         cmocka_unit_test(a_trim_takes_what_waits_in_each_group),
         cmocka_unit_test(a_swing_changes_no_count),
