@@ -1,7 +1,7 @@
 /* cache.c: fills, empties and resizes the stacks of magazines.
  *
  * A slow call is a refill (the magazine was empty) or an overflow (it was full). A refill takes from the class's lifo,
- * else from a warm slab or the home shard; if depots are open, from the CPU's depot, else from a warm slab or the CPU's
+ * else from a warm slab or the home shard; if depots are open, from the CPU's depot, else from the CPU's
  * shard. idle.h describes how blocks of magazines that the program does not use go back.
  *
  * SIZE. A magazine starts with a small stack. The stack doubles when an overflow follows a
@@ -327,23 +327,26 @@ static HAK_BEHIND void *refill_without_cache(unsigned class_index, bool *zeroed)
     return hak_shard_take(home, class_index, 1, one, zeroed) ? one[1] : NULL;
 }
 
-/* From a warm slab of the thread, if the shard is its home, or from the shard. */
-HAK_FAST_PATH unsigned refill_from(hak_cache_t *cache, unsigned shard, unsigned class_index,
-                                   unsigned want) {
+/* From a warm slab of the thread, or from its home. */
+HAK_FAST_PATH unsigned refill_at_home(hak_cache_t *cache, unsigned class_index, unsigned want) {
     void **const top = cache->magazines[class_index].base;
-    const unsigned taken = hak_policy_promoted(class_index) && shard == cache->shard
+    const unsigned taken = hak_policy_promoted(class_index)
                                ? hak_warm_cache_refill(cache, class_index, want, top)
-                               : hak_shard_take(shard, class_index, want, top, NULL);
+                               : hak_shard_take(cache->shard, class_index, want, top, NULL);
     count_refill(cache, class_index, taken);
     return taken;
 }
 
-/* Threads outnumber the CPUs: those of one home run on several CPUs, so what the CPU has serves. */
+/* Threads outnumber the CPUs: those of one home run on several CPUs, so what the CPU has serves. They bind no slabs: each
+ * would have some of each class, and records of them, and hardly ever run. */
 static HAK_BEHIND unsigned refill_on_cpu(hak_cache_t *cache, unsigned class_index, unsigned want) {
     const unsigned cpu = hak_cache_find_partner(cache);
-    const size_t taken = hak_depot_take(cpu, class_index, cache->magazines[class_index].base, want);
-    if (HAK_WAY_FOUND(HAK_WAY_REFILL_DEPOT, (unsigned)taken)) return (unsigned)taken;
-    return refill_from(cache, cpu, class_index, want);
+    void **const top = cache->magazines[class_index].base;
+    unsigned taken = (unsigned)hak_depot_take(cpu, class_index, top, want);
+    if (HAK_WAY_FOUND(HAK_WAY_REFILL_DEPOT, taken)) return taken;
+    taken = hak_shard_take(cpu, class_index, want, top, NULL);
+    count_refill(cache, class_index, taken);
+    return taken;
 }
 
 HAK_FAST_PATH void report(const hak_twice_t *twice, unsigned class_index) {
@@ -389,7 +392,7 @@ void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
     } else {
         if (HAK_UNLIKELY(hak_shard_must_grow(cache->shard, class_index, cache->heap_units)))
             hak_idle_give_left(cache);
-        taken = refill_from(cache, cache->shard, class_index, want);
+        taken = refill_at_home(cache, class_index, want);
     }
     if (taken == 0) return NULL;
     HAK_PROBE(refill, hak_classes[class_index].size, taken);

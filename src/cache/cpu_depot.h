@@ -32,8 +32,8 @@
  * a depot may be handed out, even to another thread. Rejected: to mark the blocks of a depot in their bitmaps.
  * That would cost the work and the shared lines that the depot saves.
  *
- * THE SHARD OF THE CPU. Nothing follows a thread that goes to another CPU: the home stays what it was, and only its
- * warm slabs are in it (cache.c). A block belongs to its slab, and goes back to it by the lock of a bin or as a remote
+ * THE SHARD OF THE CPU. Nothing follows a thread that goes to another CPU: the home stays what it was. Its warm slabs
+ * stay bound there, others take them back, and it binds no new ones (cache.c). A block belongs to its slab, and goes back to it by the lock of a bin or as a remote
  * one, whichever shard the thread gives it to (shard.h). So no step of shard.h depends on a thread's home.
  *
  * Rejected: one array for all CPUs, which is a line that all of them write; one for each shard, since

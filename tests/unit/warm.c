@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "cache/cache.h"
+#include "cache/cpu_depot.h"
 #include "cache/warm_cache.h"
 #include "policy/policy.h"
 #include "shard_batches.h"
@@ -470,6 +471,28 @@ static void only_promoted_bands_bind(void **state) {
     release_all();
 }
 
+/* Nor does a cache while depots are open, even if its home is the shard of the CPU. */
+static void crowds_bind_nothing(void **state) {
+    (void)state;
+    enum { TAKEN = 600, SHARE = 64 * 1024 };
+    static void *blocks[TAKEN];
+    hak_cache_t *cache = hak_cache_make();
+    assert_non_null(cache);
+    cache->shard = (uint8_t)hak_depot_shard();
+    cache->slow_count = 1000;
+    hak_policy_bands = 1 << HAK_BAND_C5;
+    hak_depot_set_share(SHARE, true);
+    take_some(cache, blocks, TAKEN / 2);
+    assert_null(hak_load_relaxed(&cache->warm));
+    hak_depot_set_share(SHARE, false);
+    take_some(cache, blocks + TAKEN / 2, TAKEN / 2);
+    assert_non_null(hak_load_relaxed(&cache->warm));
+    hak_policy_bands = 0;
+    for (unsigned i = 0; i < TAKEN; i++) give_block(cache, blocks[i]);
+    hak_cache_flush_all(cache);
+    release_all();
+}
+
 int main(int argc, char **argv) {
     (void)argc;
     begin_with_four_shards(argv);
@@ -484,6 +507,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(nothing_is_withheld),
         cmocka_unit_test(a_double_free_is_found_in_a_bound_slab),
         cmocka_unit_test(only_promoted_bands_bind),
+        cmocka_unit_test(crowds_bind_nothing),
         cmocka_unit_test(threads_never_mix_blocks),
     };
     watchdog(100, "a test of warm slabs hangs");
