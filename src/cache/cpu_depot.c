@@ -21,7 +21,6 @@ enum {
     FLUSH_PART = 2,           /* ...and gives 1/FLUSH_PART to the shard */
 };
 
-_Atomic bool hak_depot_open HAK_READ_OFTEN;
 _Atomic uint32_t hak_depot_novice_calls HAK_READ_OFTEN;
 
 /* By CPU: a row of depots, by class. */
@@ -29,7 +28,7 @@ static hak_lazy_table_t rows HAK_APART;
 
 void hak_depot_set_share(size_t tiny_bytes, bool has_more_threads) {
     const bool opens = has_more_threads && tiny_bytes < SHARE_SMALL;
-    if (hak_load_relaxed(&hak_depot_open) != opens) hak_store_relaxed(&hak_depot_open, opens);
+    if (hak_load_relaxed(&hak_pool_crowded) != opens) hak_store_relaxed(&hak_pool_crowded, opens);
 }
 
 hak_depot_t *hak_depot_row(unsigned cpu) { return hak_lazy_table_at(&rows, cpu); }

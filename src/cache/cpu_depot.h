@@ -45,6 +45,7 @@
 #include "base/base.h"
 #include "meta/lazy_table.h"
 #include "os/lock.h"
+#include "pool/pool.h"
 #include "shard/shard.h"
 
 typedef struct {
@@ -59,9 +60,9 @@ typedef struct {
 /* Opens depots when the share of a thread is small. */
 void hak_depot_set_share(size_t tiny_bytes, bool has_more_threads);
 
-extern _Atomic bool hak_depot_open; /* atomic; a hint */
+/* The pool asks, too. */
 HAK_FAST_PATH bool hak_depot_is_open(void) {
-    return HAK_UNLIKELY(hak_load_relaxed(&hak_depot_open));
+    return HAK_UNLIKELY(hak_load_relaxed(&hak_pool_crowded));
 }
 
 /* Calls after which a new thread gets a cache; until then it is a novice (thread/thread.h), and depots serve it.

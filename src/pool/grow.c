@@ -23,8 +23,8 @@ bool hak_pool_is_mixed(void) {
  * then new superslabs will be filled, too. Ragged slabs and the first chunks of heaps do not count,
  * nor what stocks of shards have on average: a shard uses its line of the map little by little. In a mixed heap
  * these superslabs must have 16 MiB or more, as region.c requires of every heap. Half of a bin's newest slab was never
- * used, so where there are many bins, one for each class and shard, huge pages make much of a small heap resident for
- * nothing; what a program of one shard pays for that is in decision 0021. False under a LIMIT, or near a LIMIT_SOFT, which
+ * used, so where a crowd of threads uses many bins, one for each class and shard, huge pages make much of a small heap
+ * resident for nothing; what other programs pay for that is in decision 0021. False under a LIMIT, or near a LIMIT_SOFT, which
  * a huge page could exceed. Under THP=2 it does not matter how many units are used. Under the lock. */
 static bool is_dense(void) {
     size_t large = hak_pool_stats.large_units;
@@ -34,8 +34,9 @@ static bool is_dense(void) {
                     hak_load_relaxed(&hak_pool_stats.first_units) +
                     hak_load_relaxed(&hak_pool_stats.stocks) * (HAK_MAP_LINE_UNITS / 2);
     if (own < MIXED_LEAST && hak_pool_is_mixed()) return false;
-    const size_t least =
-        hak_max(own - own / 8, hak_load_relaxed(&hak_pool_stats.other_bins) * BIN_UNITS);
+    const bool crowded = hak_load_relaxed(&hak_pool_crowded);
+    const size_t bins = crowded ? hak_load_relaxed(&hak_pool_stats.other_bins) : 0;
+    const size_t least = hak_max(own - own / 8, bins * BIN_UNITS);
     return (used >= others + least || hak_thp_is_early()) && hak_option(HAK_OPTION_THP) &&
            !hak_option(HAK_OPTION_LIMIT) && !hak_commit_soft_near();
 }

@@ -10,6 +10,7 @@
 #include "pool/verify.h"
 
 hak_pool_stats_t hak_pool_stats HAK_OWN_LINE;
+_Atomic bool hak_pool_crowded HAK_READ_OFTEN;
 hak_pool_about_t hak_pool_about HAK_OWN_LINE;
 hak_lock_t hak_pool_lock HAK_OWN_LINE;
 HAK_LOCK_RANK(POOL, hak_pool_lock, hak_pool_check_at_release);

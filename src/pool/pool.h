@@ -57,6 +57,9 @@ typedef struct {
 } hak_pool_about_t;
 
 extern hak_pool_about_t hak_pool_about;
+
+/* Threads far outnumber the CPUs: cache/cpu_depot.h. Atomic; a hint. */
+extern _Atomic bool hak_pool_crowded;
 extern hak_lock_t hak_pool_lock;
 
 /* Takes `count` adjacent units of one superslab. `*zeroed`: all of them read as zero. NULL when

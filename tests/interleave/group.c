@@ -82,7 +82,7 @@ unsigned hak_shard_open(unsigned shard) { return shard; }
 void hak_depot_set_share(size_t tiny_bytes, bool has_more_threads) {
     (void)tiny_bytes, (void)has_more_threads;
 }
-_Atomic bool hak_depot_open; /* closed: no thread is a novice */
+_Atomic bool hak_pool_crowded; /* closed: no thread is a novice */
 _Atomic uint32_t hak_depot_novice_calls;
 _Atomic uint8_t hak_records = HAK_RECORDS_OFF;
 bool hak_sampler_is_wanted(void) { return false; }

@@ -456,6 +456,7 @@ static void a_heap_of_many_bins_has_small_pages(void **state) {
     const size_t bins = (had + 600 * hak_superslab_units()) / EACH;
     uint64_t huge = hak_pool_stats.huge;
     hak_add_relaxed(&hak_pool_stats.other_bins, bins);
+    hak_store_relaxed(&hak_pool_crowded, true);
     while (count < 599) dense[count++] = take(hak_superslab_units());
     REQUIRE(hak_pool_stats.huge == huge, "%zu bins, and huge pages with %zu units in use", bins,
             (size_t)hak_pool_stats.used_units);
@@ -463,6 +464,7 @@ static void a_heap_of_many_bins_has_small_pages(void **state) {
         dense[count++] = take(hak_superslab_units());
     REQUIRE(count < DENSE_MAX, "%u superslabs in use, and no huge pages", count);
     hak_add_relaxed(&hak_pool_stats.other_bins, -bins);
+    hak_store_relaxed(&hak_pool_crowded, false);
     while (count) give(dense[--count], hak_superslab_units());
 }
 
