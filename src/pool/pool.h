@@ -40,9 +40,8 @@ typedef struct {
     _Atomic size_t ragged_units;      /* in slabs of ragged classes (hak_class_is_ragged); shards
                                          write it by atomic addition */
     _Atomic size_t stocks;            /* shards that took units ahead so far; atomic addition */
-    _Atomic size_t
-        other_bins; /* of shards other than the first: bins that have had a slab, a few less;
-                                         atomic addition */
+    _Atomic size_t other_bins;  /* of shards other than the first: bins that have had a slab, a few
+                                   less; atomic addition */
     _Atomic size_t first_units; /* in first chunks of heaps (large/fine_grain.h); atomic addition */
 } hak_pool_stats_t;             /* written under the pool lock, any thread reads */
 
