@@ -105,7 +105,7 @@ void hak_bin_add_class(unsigned shard, unsigned class_index) {
 size_t hak_shard_bins_told(unsigned shard) {
     size_t bins = 0;
     for (unsigned w = 0; shard && w < HAK_SHARD_CLASS_WORDS; w++)
-        bins += hak_bit_count(hak_shard_classes(shard, w)) / BINS_TOLD * BINS_TOLD;
+        bins += hak_bit_count(hak_shard_classes(shard, w)) / BINS_TOLD * (size_t)BINS_TOLD;
     return bins;
 }
 
