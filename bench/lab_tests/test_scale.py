@@ -32,7 +32,7 @@ def program(tmp_path_factory):
 def models(tmp_path_factory):
     """{name: Library} of the small allocators."""
     folder, found = tmp_path_factory.mktemp("models"), {}
-    for name in ("private", "locked", "broken", "constant"):
+    for name in ("private", "locked", "grouped", "broken", "constant"):
         path = scale_build.model(SOURCES / "models" / f"{name}.c", folder / f"lib{name}.so")
         found[name] = scale_build.Library(name, name, path)
     for mode, name in enumerate(("shared", "paired", "apart")):
@@ -125,6 +125,17 @@ def test_a_lock_is_counted_and_waited_for(runner, models):
     assert alone["locks"] == 1 and alone["wait_ns"] == alone["failed"] == 0
 
 
+def test_locks_of_the_process_are_counted_apart(runner, models):
+    def found(name, cpus):
+        return figures.of_run(Names(), count(runner, models[name], "ring", cpus))
+
+    assert found("locked", 8)["process_locks"] == 1
+    groups = found("grouped", 8)
+    assert groups["locks"] == 1 and groups["process_locks"] == 0
+    assert found("grouped", 3)["process_locks"] == pytest.approx(2 / 3, rel=0.02)  # one of two locks
+    assert found("locked", 1)["process_locks"] == 0
+
+
 def test_a_bound_falls_with_what_is_shared(runner, models):
     def bound(name, cpus):
         return figures.of_run(Names(), count(runner, models[name], "mixed", cpus))["bound_mops"]
@@ -168,6 +179,8 @@ def test_the_same_seed_gives_the_same_figures(runner, models):
 
 def test_lines_and_places_have_names(runner, models):
     counts, names = count(runner, models["shared"], "ring", 2), Names()
+    taken = figures.top_process_locks(names, count(runner, models["locked"], "ring", 8), 3)
+    assert [row["locks"] for row in taken] == [1] and "lock" in taken[0]["line"]
     top = figures.top_lines(names, counts, 1)[0]
     assert "counters" in top["line"] and "model_take" in top["code"][0]
     assert top["transfers"] == pytest.approx(total(counts, "moves") / counts["operations"], rel=0.05)

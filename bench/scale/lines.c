@@ -84,17 +84,31 @@ detail_t *lines_detail(line_t *line, uint64_t number) {
 }
 
 /* Keeps the most frequent ones: a site that is not among them takes the place of the rarest. */
-void lines_note_site(detail_t *detail, uint32_t site) {
+static void note(tally_t *tallies, int most, uint32_t site) {
     int rarest = 0;
-    for (int i = 0; i < LINE_SITES; i++) {
-        if (detail->sites[i].count && detail->sites[i].site == site) {
-            detail->sites[i].count++;
+    for (int i = 0; i < most; i++) {
+        if (tallies[i].count && tallies[i].site == site) {
+            tallies[i].count++;
             return;
         }
-        if (detail->sites[i].count < detail->sites[rarest].count) rarest = i;
+        if (tallies[i].count < tallies[rarest].count) rarest = i;
     }
-    detail->sites[rarest].site = site;
-    detail->sites[rarest].count++;
+    tallies[rarest].site = site;
+    tallies[rarest].count++;
+}
+
+void lines_note_site(detail_t *detail, uint32_t site) { note(detail->sites, LINE_SITES, site); }
+
+void lines_note_update(detail_t *detail, uint32_t site, unsigned cpu) {
+    note(detail->updates, LINE_UPDATES, site);
+    detail->updaters[cpu / 64] |= (uint64_t)1 << cpu % 64;
+}
+
+unsigned lines_updaters(const detail_t *detail) {
+    unsigned count = 0;
+    for (int i = 0; i < CPUS_MOST / 64; i++)
+        count += (unsigned)__builtin_popcountll(detail->updaters[i]);
+    return count;
 }
 
 void lines_reset(void) {
@@ -102,6 +116,7 @@ void lines_reset(void) {
         detail->transfers = detail->far = detail->invalidations = 0;
         detail->false_moves = detail->wait_ns = 0;
         memset(detail->sites, 0, sizeof detail->sites);
+        memset(detail->updates, 0, sizeof detail->updates);
     }
 }
 

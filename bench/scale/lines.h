@@ -3,6 +3,10 @@
 
 #include "machine.h"
 
+typedef struct {
+    uint32_t site, count;
+} tally_t;
+
 /* Of a line that more than one CPU has accessed. */
 typedef struct detail {
     uint64_t line; /* address / LINE_SIZE */
@@ -14,10 +18,10 @@ typedef struct detail {
     int16_t word_writer[LINE_WORDS]; /* NOBODY: never written */
     uint64_t busy_until;
     uint64_t transfers, far, invalidations, false_moves, wait_ns; /* since the last reset */
-    struct {
-        uint32_t site, count;
-    } sites[LINE_SITES]; /* code that made most of the transfers, approximately */
-    struct detail *next; /* of all */
+    tally_t sites[LINE_SITES];         /* code that made most of the transfers, approximately */
+    tally_t updates[LINE_UPDATES];     /* and most of the atomic updates */
+    uint64_t updaters[CPUS_MOST / 64]; /* CPUs that made some, since the line was shared */
+    struct detail *next;               /* of all */
 } detail_t;
 
 typedef struct {
@@ -33,6 +37,8 @@ line_t *lines_of(uint64_t line);                       /* made if there is none 
 line_t *lines_look(uint64_t line);                     /* NULL if there is none */
 detail_t *lines_detail(line_t *line, uint64_t number); /* made if there is none */
 void lines_note_site(detail_t *detail, uint32_t site);
+void lines_note_update(detail_t *detail, uint32_t site, unsigned cpu);
+unsigned lines_updaters(const detail_t *detail);
 void lines_reset(void);
 detail_t *lines_all(void);
 

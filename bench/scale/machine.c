@@ -263,9 +263,13 @@ void machine_access(unsigned cpu, const void *addr, size_t size, access_t kind, 
         unsigned first = low % LINE_SIZE / 4, last = (high - 1) % LINE_SIZE / 4;
         touch(cpu, line, (2u << last) - (1u << first), kind, pc);
     }
-    site_t *site = sites_of(pc);
+    const uint32_t index = sites_index(pc);
+    site_t *site = sites_at(index);
     site->accesses += machine_totals.accesses - before;
-    if (kind == ACCESS_UPDATE) site->updates++;
+    if (kind != ACCESS_UPDATE) return;
+    site->updates++;
+    const line_t *record = lines_look(from / LINE_SIZE);
+    if (record && record->detail) lines_note_update(record->detail, index, cpu);
 }
 
 static void drop(uint64_t number, line_t *record) {

@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { CPUS_MOST = 256, LINE_SIZE = 64, LINE_WORDS = 16, LINE_SITES = 4 };
+enum { CPUS_MOST = 256, LINE_SIZE = 64, LINE_WORDS = 16, LINE_SITES = 4, LINE_UPDATES = 8 };
 
 typedef enum { ACCESS_READ, ACCESS_WRITE, ACCESS_UPDATE } access_t;
 

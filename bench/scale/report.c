@@ -52,20 +52,43 @@ static void print_sites(void) {
     printf("]");
 }
 
-static void print_line(const detail_t *detail) {
+/* [[site, count], ...] */
+static void print_tallies(const char *key, const tally_t *tallies, int most) {
     const char *comma = "";
+    printf("\"%s\":[", key);
+    for (int i = 0; i < most; i++) {
+        if (!tallies[i].count) continue;
+        printf("%s[%" PRIu32 ",%" PRIu32 "]", comma, tallies[i].site, tallies[i].count);
+        comma = ",";
+    }
+    printf("]");
+}
+
+static void print_line(const detail_t *detail) {
     printf("{");
     print_place("place", (const void *)(detail->line * LINE_SIZE));
     printf(",\"transfers\":%" PRIu64 ",\"far\":%" PRIu64 ",\"invalidations\":%" PRIu64
-           ",\"false_moves\":%" PRIu64 ",\"wait_ns\":%" PRIu64 ",\"sites\":[",
+           ",\"false_moves\":%" PRIu64 ",\"wait_ns\":%" PRIu64 ",",
            detail->transfers, detail->far, detail->invalidations, detail->false_moves,
            detail->wait_ns);
-    for (int i = 0; i < LINE_SITES; i++) {
-        if (!detail->sites[i].count) continue;
-        printf("%s[%" PRIu32 ",%" PRIu32 "]", comma, detail->sites[i].site, detail->sites[i].count);
+    print_tallies("sites", detail->sites, LINE_SITES);
+    printf("}");
+}
+
+/* Lines that more than half of the CPUs update: those of the process's locks are among them. */
+static void print_updated_by_most(void) {
+    const char *comma = "";
+    printf("\"updated_by_most\":[");
+    for (const detail_t *detail = lines_all(); detail; detail = detail->next) {
+        if (2 * lines_updaters(detail) <= machine_options.cpus) continue;
+        printf("%s\n{", comma);
+        print_place("place", (const void *)(detail->line * LINE_SIZE));
+        printf(",");
+        print_tallies("updates", detail->updates, LINE_UPDATES);
+        printf("}");
         comma = ",";
     }
-    printf("]}");
+    printf("]");
 }
 
 static bool comes_before(const detail_t *a, const detail_t *b) {
@@ -109,5 +132,7 @@ void report_print(void) {
     print_sites();
     printf(",\n");
     print_lines();
+    printf(",\n");
+    print_updated_by_most();
     printf("}\n");
 }

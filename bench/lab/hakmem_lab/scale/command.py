@@ -47,6 +47,7 @@ class Collected:
                 "allocator": cell.library.name, "cpus": cell.cpus,
                 "lines": figures.top_lines(self.names, outcome, self.most_lines),
                 "places": figures.top_places(self.names, outcome, self.most_lines),
+                "process_locks": figures.top_process_locks(self.names, outcome, self.most_lines),
                 "functions": figures.top_functions(self.names, outcome, self.most_lines),
             }  # fmt: skip
         self.kept.put(cell, found)

@@ -11,6 +11,7 @@ FIGURES = {  # name -> what it is
     "invalidations": "copies that other CPUs lost",
     "false_sharing": "moves of a line of which nothing was used that another CPU had written",
     "locks": "acquisitions of locks",
+    "process_locks": "of them, of locks that more than half of the CPUs took",
     "updates": "atomic read-modify-write operations",
     "failed": "compare-and-swaps and try-locks that failed",
     "wait_ns": "waiting for lines and locks",
@@ -44,6 +45,20 @@ def locks(names, counts) -> int:
     )
 
 
+def process_locks(names, counts) -> list:
+    """[(acquisitions, place of the line)]. Where a place in the code takes several locks, what failed
+    there counts for each by its part."""
+    by_index = {site["site"]: site for site in counts["sites"]}
+    found = []
+    for line in counts["updated_by_most"]:
+        taking = [(by_index[index], updates) for index, updates in line["updates"]
+                  if by_index[index]["mutexes"] or names.is_lock(by_index[index]["place"])]  # fmt: skip
+        taken = sum(updates * (1 - site["failed"] / site["updates"]) for site, updates in taking)
+        if taken:
+            found.append((taken, line["place"]))
+    return found
+
+
 def of_run(names, counts) -> dict:
     """The figures of one run, per operation; `bound_mops` is millions a second."""
     ask(names, counts)
@@ -55,6 +70,7 @@ def of_run(names, counts) -> dict:
         "invalidations": sum(s["invalidations"] for s in sites),
         "false_sharing": sum(s["false_moves"] for s in sites),
         "locks": locks(names, counts),
+        "process_locks": sum(taken for taken, _ in process_locks(names, counts)),
         "updates": sum(s["updates"] for s in sites),
         "failed": sum(s["failed"] for s in sites),
         "wait_ns": sum(s["line_wait_ns"] + s["wait_ns"] for s in sites),
@@ -92,6 +108,13 @@ def top_lines(names, counts, most) -> list:
         }
         for line in lines
     ]
+
+
+def top_process_locks(names, counts, most) -> list:
+    """The locks of the process that are taken most often, by the variables in their lines."""
+    rows = sorted(process_locks(names, counts), key=lambda row: -row[0])[:most]
+    return [{"line": names.data(place), "locks": taken / counts["operations"]}
+            for taken, place in rows]  # fmt: skip
 
 
 def top_places(names, counts, most) -> list:

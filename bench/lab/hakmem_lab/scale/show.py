@@ -7,9 +7,10 @@ from ..html import TEMPLATES
 from . import charts
 from .figures import FIGURES
 
-COLUMNS = ("transfers", "allocator", "far", "false_sharing", "locks", "failed", "wait_ns",
-           "bound_mops")  # fmt: skip
-HEADS = {"false_sharing": "false", "wait_ns": "wait ns", "bound_mops": "bound Mop/s"}
+COLUMNS = ("transfers", "allocator", "far", "false_sharing", "locks", "process_locks", "failed",
+           "wait_ns", "bound_mops")  # fmt: skip
+HEADS = {"false_sharing": "false", "process_locks": "process's", "wait_ns": "wait ns",
+         "bound_mops": "bound Mop/s"}
 BOUND = "a bound: no run can be faster, a real one is slower"
 
 
@@ -32,7 +33,7 @@ def table(document, load) -> Table:
         cells = row["figures"]
         shown.add_row(
             document["allocators"][row["allocator"]]["title"], str(row["cpus"]),
-            *(digits(cells[name]["median"]) for name in COLUMNS),
+            *(digits(cells[name]["median"]) if name in cells else "-" for name in COLUMNS),
         )  # fmt: skip
     return shown
 
@@ -64,6 +65,9 @@ def print_all(console, document) -> None:
             most = "; ".join(f"{row['function']} {digits(row['accesses'])}"
                              for row in top["functions"])  # fmt: skip
             console.print(f"  accesses: {most}", soft_wrap=True, markup=False)
+            most = "; ".join(f"{row['line']} {digits(row['locks'])}"
+                             for row in top.get("process_locks", ()))  # fmt: skip
+            console.print(f"  process's locks: {most or 'none'}", soft_wrap=True, markup=False)
     for note in document["notes"]:
         console.print(note, style="yellow")
 
