@@ -107,11 +107,17 @@ static bool shorten_other(void *block, const void *what, size_t size) {
            (hak_state_of(note) == HAK_STATE_USED && resize_big(block, note, size, hak_big_shorten));
 }
 
-/* As in realloc.c: a block that is to become smaller stays if there is no memory for another one. */
+/* As in realloc.c: a block that is to become smaller stays if there is no memory for another one, and errno is as it
+ * was. */
 static void *move(void *pointer, size_t old, size_t size, shorten_t shorten, const void *what,
                   const void *site) {
+    const int error = errno;
     void *moved = hak_hardened_malloc(size, site);
-    if (!moved) return size <= old && shorten(pointer, what, size) ? pointer : NULL;
+    if (!moved) {
+        if (size > old || !shorten(pointer, what, size)) return NULL;
+        errno = error;
+        return pointer;
+    }
     if (old) memcpy(moved, pointer, hak_min(size, old));
     hak_hardened_free_by(pointer, "realloc", (size_t)HAK_ANY_SIZE);
     return moved;
@@ -149,12 +155,15 @@ static HAK_OUT_OF_LINE void *resize_other(void *pointer, size_t size, const void
     hak_user_heap_t *heap = found.old ? hak_fine_heap_of(pointer) : NULL;
     if (HAK_UNLIKELY(heap != NULL))
         return hak_user_heap_resize(heap, pointer, found.size, size, site);
+    const int error = errno;
     void *moved = resize_in_place(pointer, found.note, size, site);
     if (moved) hak_purge_tick_resize(found.size, size);
     if (!moved) moved = move(pointer, usable_of_other(&found), size, shorten_other, &found, site);
     /* As in realloc.c: a second try, with the guard that the first one has left. */
     if (!moved && !found.old) moved = resize_in_place(pointer, hak_big_note(pointer), size, site);
-    return moved ? moved : hak_out_of_memory(); /* the last try's system calls set errno */
+    if (HAK_UNLIKELY(!moved)) return hak_out_of_memory();
+    errno = error; /* the requests that were refused have set it */
+    return moved;
 }
 
 /* As resize_sampled in realloc.c: a sampled block that stays is sampled again with its new size. */

@@ -64,6 +64,7 @@ static HAK_BEHIND void *resize_sampled(void *pointer, const hak_block_t *block, 
     if (!sample) return NULL;
     const size_t of_class = hak_sample_class_size(sample);
     const hak_block_t peer = {.kind = HAK_KIND_CACHED, .size = of_class};
+    HAK_KEEP_ERRNO(); /* a block that finds no room here is resized in another way */
     void *moved = NULL;
     if (fits(&peer, size))
         moved = size <= block->size ? pointer : hak_malloc_sampled_room(size, site);
@@ -124,8 +125,27 @@ static HAK_NEXT void *resize_to_none(void *pointer) {
     return NULL;
 }
 
+/* Moves a block, or frees it if `size` is 0. A request that is refused on the way sets errno, but a call that
+ * succeeds all the same does not change it. */
 static HAK_NEXT void *move_slowly(void *pointer, size_t size, const void *site, size_t old) {
-    return size ? move(pointer, size, old, site) : resize_to_none(pointer);
+    if (!size) return resize_to_none(pointer);
+    const int error = errno;
+    void *moved = move(pointer, size, old, site);
+    if (HAK_LIKELY(moved != NULL)) errno = error;
+    return moved;
+}
+
+/* Resizes a large or huge block without a copy if that is possible, and moves any other. */
+HAK_FAST_PATH void *resize_or_move(void *pointer, const hak_block_t *block, size_t size,
+                                   const void *site) {
+    void *moved = resize_whole(pointer, block, size, site);
+    if (moved) return moved;
+    const int error = errno; /* as above */
+    moved = move(pointer, size, block->size, site);
+    /* The failed move has given memory back, which may be enough for the difference. */
+    if (HAK_UNLIKELY(!moved)) moved = resize_whole(pointer, block, size, site);
+    if (HAK_LIKELY(moved != NULL)) errno = error;
+    return moved;
 }
 
 /* Moves a block of the tiny class `row`, or frees it if `size` is 0. A few bytes are copied in line: a call would cost
@@ -163,10 +183,7 @@ static HAK_OUT_OF_LINE void *resize_other(void *pointer, size_t size, const void
     void *moved = hak_samples_on() ? resize_sampled(pointer, &block, size, site) : NULL;
     if (HAK_UNLIKELY(moved != NULL)) return stays(moved, size, site);
     if (fits(&block, size)) return stays(pointer, size, site);
-    moved = resize_whole(pointer, &block, size, site);
-    if (!moved) moved = move(pointer, size, block.size, site);
-    /* The failed move has given memory back, which may be enough for the difference. */
-    return HAK_LIKELY(moved != NULL) ? moved : resize_whole(pointer, &block, size, site);
+    return resize_or_move(pointer, &block, size, site);
 }
 
 HAK_FAST_PATH void *reallocate(void *pointer, size_t size) {

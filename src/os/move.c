@@ -133,6 +133,7 @@ HAK_NEXT bool hak_os_move(void *addr, size_t size, void *to) {
 
 /* Not hak_os_protect: its page of code is not in memory in a process that only moves blocks. */
 static bool make_read_only(char *addr, size_t size) {
+    HAK_KEEP_ERRNO();
     hak_add_relaxed(&hak_os_stats.mprotect, 1);
     return mprotect(addr, size, PROT_READ) == 0;
 }

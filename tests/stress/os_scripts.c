@@ -39,6 +39,9 @@ static void check_block(const struct table *table, unsigned i) {
               table->lengths[i]);
 }
 
+/* No call fails with this error: a call that succeeds leaves it, whatever the system refuses meanwhile. */
+enum { BEFORE = EDOM };
+
 /* Takes over what a call gave; NULL only with ENOMEM. */
 static bool keep(struct table *table, unsigned i, void *block, size_t size, const char *call) {
     if (!block) {
@@ -46,6 +49,7 @@ static bool keep(struct table *table, unsigned i, void *block, size_t size, cons
         atomic_fetch_add(&refused, 1);
         return false;
     }
+    CHECK(errno == BEFORE, "%s of %zu bytes: a block, with error %d", call, size, errno);
     table->blocks[i] = block;
     table->lengths[i] = size;
     memset(block, (int)i + 1, ENDS);
@@ -54,10 +58,12 @@ static bool keep(struct table *table, unsigned i, void *block, size_t size, cons
 }
 
 static void take(struct table *table, unsigned i, size_t size) {
+    errno = BEFORE;
     keep(table, i, malloc(size), size, "malloc");
 }
 
 static void take_zeroed(struct table *table, unsigned i, size_t size) {
+    errno = BEFORE;
     unsigned char *block = calloc(1, size);
     /* Of a block of many pages a few hundred places: else most of a run's time is page faults. */
     size_t step = size / 200 > 509 ? size / 200 : 509;
@@ -68,15 +74,18 @@ static void take_zeroed(struct table *table, unsigned i, size_t size) {
 
 static void take_aligned(struct table *table, unsigned i, size_t align, size_t size) {
     void *block = NULL;
+    errno = BEFORE;
     int error = posix_memalign(&block, align, size);
     CHECK(error == 0 || (error == ENOMEM && !block), "posix_memalign: error %d", error);
     CHECK((uintptr_t)block % align == 0, "%p is not aligned to %zu", block, align);
-    errno = error;
+    CHECK(errno == BEFORE, "posix_memalign: errno is %d", errno);
+    if (error) errno = error;
     keep(table, i, block, size, "posix_memalign");
 }
 
 static void resize(struct table *table, unsigned i, size_t size) {
     check_block(table, i);
+    errno = BEFORE;
     unsigned char *block = realloc(table->blocks[i], size);
     for (unsigned k = 0; block && k < ENDS; k++) CHECK(block[k] == i + 1, "realloc lost contents");
     if (!keep(table, i, block, size, "realloc")) check_block(table, i);
@@ -85,7 +94,9 @@ static void resize(struct table *table, unsigned i, size_t size) {
 static void release(struct table *table, unsigned i) {
     if (!table->blocks[i]) return;
     check_block(table, i);
+    errno = BEFORE;
     free(table->blocks[i]);
+    CHECK(errno == BEFORE, "free: errno is %d", errno);
     table->blocks[i] = NULL;
 }
 
@@ -296,6 +307,7 @@ const struct os_script os_scripts[] = {
     {"options", options, NULL},
     {"first", first, "HAKMEM_STATS=off"},
     {"hardened", mixed, "HAKMEM_PROFILE=HARDENED"},
+    {"hardened_shrink", shrink, "HAKMEM_PROFILE=HARDENED"},
     {"hardened_threads", threads, "HAKMEM_PROFILE=HARDENED"},
     {"sampled", tiny, "HAKMEM_GUARD_SAMPLE=2"},
     {"profiled", mixed, "HAKMEM_CONF=PROF:1,PROF_FILE:/dev/null"},
