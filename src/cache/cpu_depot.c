@@ -176,7 +176,7 @@ static HAK_BEHIND void untake(moved_t *moved, unsigned cpu, unsigned class_index
     hak_shard_report_all(moved->found, moved->bad, class_index);
 }
 
-HAK_NEXT void *hak_depot_get(unsigned class_index) {
+HAK_BEHIND void *hak_depot_get(unsigned class_index) {
     moved_t moved;
     const unsigned cpu = hak_shard_here();
     for (;;) {
@@ -236,7 +236,7 @@ static HAK_BEHIND bool give_on(unsigned cpu, unsigned class_index, void *block, 
     return true;
 }
 
-HAK_NEXT bool hak_depot_give(unsigned class_index, void *block) {
+HAK_BEHIND bool hak_depot_give(unsigned class_index, void *block) {
     moved_t moved;
     const unsigned cpu = hak_shard_here();
     begin(&moved);

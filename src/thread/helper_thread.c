@@ -312,7 +312,7 @@ static HAK_BEHIND void see_it_end(void) {
     if (state == ENDED) reap();
 }
 
-HAK_NEXT void hak_helper_outlive(void) {
+HAK_BEHIND void hak_helper_outlive(void) {
     hak_helper_wake();
     if (HAK_UNLIKELY(hak_thread_count() == 0)) see_it_end();
 }

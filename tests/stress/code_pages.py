@@ -8,7 +8,8 @@ library at a multiple of what the kernel maps around a fault, so one such stretc
 What most processes run that live for longer or have large blocks comes next: a second stretch is
 enough for them. They do need it, which shows that this test sees it. What reads the options, and the
 hardened path, lies together as well (src/optional.ld): a small process that runs hardened has one more
-stretch for it, and the second one.
+stretch for it, and the second one. Threads without a cache of their own run code that few processes run: it
+lies in one stretch.
 
 A file that came by large writes lies in the page cache in large pieces, which are mapped whole: so
 it is a copy that is loaded. A loader that maps at any page (musl's, glibc's before 2.35) needs two
@@ -36,6 +37,20 @@ LONG = [sys.executable, "-S", "-c", "import sys, time\n"
         "sys.stdout.write(sys.stdin.readline())\n"
         "sys.stdout.flush()\n"
         "sys.stdin.read()\n"]  # fmt: skip
+# Each thread makes too few calls to be given a cache, and rests.
+NOVICES = [sys.executable, "-S", "-c", "import sys, threading\n"
+           "rests, go = threading.Barrier(101), threading.Event()\n"
+           "def work():\n"
+           "    blocks = [bytes(n) for n in range(16, 1_000, 100)]\n"
+           "    del blocks\n"
+           "    rests.wait()\n"
+           "    go.wait()\n"
+           "for i in range(100):\n"
+           "    threading.Thread(target=work, daemon=True).start()\n"
+           "rests.wait()\n"
+           "sys.stdout.write(sys.stdin.readline())\n"
+           "sys.stdout.flush()\n"
+           "sys.stdin.read()\n"]  # fmt: skip
 MAPPING = re.compile(r"([0-9a-f]+)-[0-9a-f]+ (\S+) \S+ \S+ \S+ *(.*)")
 STRETCH = 64 * 1024
 PAGE = 4096
@@ -93,16 +108,19 @@ def main():
         copy_by_pages(sys.argv[1], library)
         small, aligned = code_kib(library, SMALL)
         long, _ = code_kib(library, LONG)
+        novices, _ = code_kib(library, NOVICES)
         hardened, _ = code_kib(library, SMALL, HAKMEM_PROFILE="HARDENED")
         more = mean_faults({"LD_PRELOAD": library}) - mean_faults({})
     print(f"code in memory: {small} KiB in a small process, {long} KiB in one that lives longer, "
-          f"{hardened} KiB in a hardened small one; {more:.1f} page faults more in `true`")
+          f"{novices} KiB in one of novice threads, {hardened} KiB in a hardened small one; {more:.1f} page faults more in `true`")
     if not aligned:
         limit += STRETCH // 1024
     if small > limit:
         harness.fail(f"{small} KiB in a small process, {limit} allowed")
     if long > limit + STRETCH // 1024:
         harness.fail(f"{long} KiB in one that lives longer, {limit + STRETCH // 1024} allowed")
+    if novices > limit + 2 * STRETCH // 1024:
+        harness.fail(f"{novices} KiB in one of novice threads, {limit + 2 * STRETCH // 1024} allowed")
     if hardened > limit + 2 * STRETCH // 1024:
         harness.fail(f"{hardened} KiB in a hardened small process, {limit + 2 * STRETCH // 1024} allowed")
     if aligned and more > MORE_FAULTS:
