@@ -112,7 +112,8 @@ def main():
         hardened, _ = code_kib(library, SMALL, HAKMEM_PROFILE="HARDENED")
         more = mean_faults({"LD_PRELOAD": library}) - mean_faults({})
     print(f"code in memory: {small} KiB in a small process, {long} KiB in one that lives longer, "
-          f"{novices} KiB in one of novice threads, {hardened} KiB in a hardened small one; {more:.1f} page faults more in `true`")
+          f"{novices} KiB in one of novice threads, {hardened} KiB in a hardened small one; "
+          f"{more:.1f} page faults more in `true`")
     if not aligned:
         limit += STRETCH // 1024
     if small > limit:
