@@ -182,7 +182,8 @@ void hak_shard_recount(void);
 
 /* Writes to a shard's bin of the class and changes nothing. If a new page is read first, its first write costs a second
  * page fault: so this comes before a thread first looks at the bin. No lock: one step replaces 0 by 0 in `adopted`, so
- * the holder of the lock, who reads it and then writes it, finds what it has read. */
+ * the holder of the lock, who reads it and then writes it, finds what it has read. Rejected: a load and a store, which
+ * could undo the holder's count. */
 void hak_shard_touch(unsigned home, unsigned class_index);
 
 /* True when a shard's bin of the class has ever had a slab. */

@@ -286,6 +286,9 @@ static void adopt_as_quad(void) {
     if (world_take(1, WORLD_QUAD, 1, taken)) world_free(0, WORLD_QUAD, taken[0]);
 }
 
+/* As a cache does before its first refill. */
+static void touch_quads(void) { hak_shard_touch(1, WORLD_QUAD); }
+
 static void take_one_and_adopt_as_quad(void) {
     void *taken[1];
     (void)world_take(0, WORLD_ONE, 1, taken);
