@@ -182,8 +182,8 @@ void hak_cache_flush_all(hak_cache_t *cache);
  * has room for: the next thread there needs such blocks. */
 void hak_cache_pass_on(hak_cache_t *cache);
 
-/* Before a cache of many waits for its next thread: if it holds more than HAK_WAITING_BYTES, each magazine gives all but
- * its newest 4 KiB of blocks to the depot of the CPU and the shards. */
+/* Before a cache may wait for its next thread on a large machine: if it holds more than HAK_WAITING_BYTES, each
+ * magazine gives all but its newest 4 KiB of blocks to the depot of the CPU and the shards. */
 enum { HAK_WAITING_BYTES = 256 * 1024 };
 void hak_cache_rest(hak_cache_t *cache);
 

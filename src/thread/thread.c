@@ -123,13 +123,13 @@ static void end_step(void) {
 
 static void give_up(hak_cache_t *cache) {
     hak_thread_flush_quarantine(cache);
+    /* Before the group counts the cache: a report of what it gives may jump out of here. */
+    if (HAK_UNLIKELY(hak_group_many())) hak_cache_rest(cache);
     const bool keeps = hak_group_may_keep(cache);
-    if (keeps) {
+    if (keeps)
         hak_warm_cache_release(cache);
-        if (HAK_UNLIKELY(hak_group_many())) hak_cache_rest(cache);
-    } else {
+    else
         hak_cache_pass_on(cache);
-    }
     hak_gate_use(NULL); /* another thread may get the post next */
     hak_gate_enter();
     hak_group_leave(cache, keeps);
