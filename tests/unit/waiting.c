@@ -108,6 +108,21 @@ static void nothing_of_a_thread_stays(const void *unused) {
     CHECK(after <= before + 1, "%zu units in use, then %zu", before, after); /* libc's own */
 }
 
+typedef struct {
+    const char *shards, *argument;
+} case_t;
+
+static void rerun_each(const case_t *cases, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const char *const variables_of[] = {cases[i].shards, "HAKMEM_PURGE_THREAD=0",
+                                            "HAKMEM_CACHE_BUDGET=1G", NULL};
+        struct child_end end;
+        unit_rerun(cases[i].argument, variables_of, SECONDS, &end);
+        REQUIRE(end.in_time && end.status == 0, "%s, %s: status %#x: %s", cases[i].shards,
+                cases[i].argument, (unsigned)end.status, end.err);
+    }
+}
+
 static void a_trim_takes_what_waits(void **state) {
     (void)state;
     unit_child(nothing_of_a_thread_stays, NULL, SECONDS, "a trim");
@@ -175,11 +190,8 @@ static int several_groups(void) {
 
 static void a_trim_takes_what_waits_in_each_group(void **state) {
     (void)state;
-    struct child_end end;
-    const char *const many[] = {"HAKMEM_SHARDS=64", "HAKMEM_PURGE_THREAD=0",
-                                "HAKMEM_CACHE_BUDGET=1G", NULL};
-    unit_rerun("groups", many, SECONDS, &end);
-    REQUIRE(end.in_time && end.status == 0, "status %#x: %s", (unsigned)end.status, end.err);
+    static const case_t many = {"HAKMEM_SHARDS=64", "groups"};
+    rerun_each(&many, 1);
 }
 
 static size_t bytes_of(hak_cache_t *cache) {
@@ -226,17 +238,9 @@ static int waits_with_few(const char *argument) {
 
 static void a_large_machine_lets_few_blocks_wait(void **state) {
     (void)state;
-    static const struct {
-        const char *shards, *argument;
-    } cases[] = {{"HAKMEM_SHARDS=64", "wait-large"}, {"HAKMEM_SHARDS=8", "wait-small"}};
-    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const char *const variables_of[] = {cases[i].shards, "HAKMEM_PURGE_THREAD=0",
-                                            "HAKMEM_CACHE_BUDGET=1G", NULL};
-        struct child_end end;
-        unit_rerun(cases[i].argument, variables_of, SECONDS, &end);
-        REQUIRE(end.in_time && end.status == 0, "%s: status %#x: %s", cases[i].shards,
-                (unsigned)end.status, end.err);
-    }
+    static const case_t cases[] = {{"HAKMEM_SHARDS=64", "wait-large"},
+                                   {"HAKMEM_SHARDS=8", "wait-small"}};
+    rerun_each(cases, sizeof cases / sizeof *cases);
 }
 
 /* A thread with a cache, until it may end. */
@@ -286,17 +290,8 @@ static int counts(const char *argument) {
 /* The process's count stays while the first group has more than half of its threads. */
 static void a_swing_changes_no_count(void **state) {
     (void)state;
-    static const struct {
-        const char *shards, *argument;
-    } cases[] = {{"HAKMEM_SHARDS=2", "6,13"}, {"HAKMEM_SHARDS=2", "8,6"}};
-    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const char *const variables_of[] = {cases[i].shards, "HAKMEM_PURGE_THREAD=0",
-                                            "HAKMEM_CACHE_BUDGET=1G", NULL};
-        struct child_end end;
-        unit_rerun(cases[i].argument, variables_of, SECONDS, &end);
-        REQUIRE(end.in_time && end.status == 0, "%s, %s: status %#x: %s", cases[i].shards,
-                cases[i].argument, (unsigned)end.status, end.err);
-    }
+    static const case_t cases[] = {{"HAKMEM_SHARDS=2", "6,13"}, {"HAKMEM_SHARDS=2", "8,6"}};
+    rerun_each(cases, sizeof cases / sizeof *cases);
 }
 
 static void no_lock_of_the_process(void **state) {
